@@ -1,0 +1,26 @@
+# The CUDA compiler: the machine's nvcc if it is 13.0, else the one that tools/setup took from PyPI.
+if(NOT CMAKE_CUDA_COMPILER)
+  set(_candidates $ENV{CUDACXX} /usr/local/cuda/bin/nvcc /usr/local/cuda-13.0/bin/nvcc
+    ${HYDRA_SITE_PACKAGES}/nvidia/cu13/bin/nvcc)
+  find_program(_path_nvcc nvcc)
+  if(_path_nvcc)
+    list(PREPEND _candidates ${_path_nvcc})
+  endif()
+  foreach(_nvcc IN LISTS _candidates)
+    if(EXISTS ${_nvcc})
+      execute_process(COMMAND ${_nvcc} --version OUTPUT_VARIABLE _text ERROR_QUIET)
+      if(_text MATCHES "release 13\\.0")
+        set(CMAKE_CUDA_COMPILER ${_nvcc} CACHE FILEPATH "nvcc 13.0")
+        break()
+      endif()
+    endif()
+  endforeach()
+  if(NOT CMAKE_CUDA_COMPILER)
+    message(FATAL_ERROR "no nvcc 13.0 among: ${_candidates}. Run tools/setup (it takes nvcc from PyPI), "
+      "or configure with -DHYDRA_CUDA=OFF")
+  endif()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES "90a-real;80-virtual")
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # the wheel's libcudart.so.13 is the only one in the process
+set(CMAKE_CUDA_STANDARD 17)
+enable_language(CUDA)

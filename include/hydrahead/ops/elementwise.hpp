@@ -1,0 +1,34 @@
+#pragma once
+// Norms, rotary embedding, gates and the MLP of the model, differentiable, statistics in fp32 (fp64 for fp64 inputs).
+
+#include <ATen/core/Tensor.h>
+
+#include "hydrahead/ops/sequences.hpp"
+
+namespace hydra::ops {
+
+// x W^T (+ bias). The weight may be an fp32 master while x is bf16: it is cast to x's type and its gradient comes back in fp32.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
+
+// Over the last dimension: x * rsqrt(mean x^2 + eps) * weight; weight may be undefined (no channel weight).
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// x * rsqrt(sum x^2 + 1e-6) over the last dimension (method.md 4.2).
+at::Tensor l2_norm(const at::Tensor& x);
+
+// Half-split rotation of x [N, H, d] by cos, sin [N, d/2] (fp32).
+at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
+
+// down(silu(gate x) * up x), x [N, D].
+at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& down);
+
+// Depthwise causal convolution of 4 taps, no bias: x [N, C], weight [C, 4] (last tap = the current row), restarted at every
+// sequence. history [S, C, 3] holds the rows before each sequence (undefined: zeros); returns {y [N, C], new history}.
+struct ShortConvOutput {
+  at::Tensor output;
+  at::Tensor history;  // [S, C, 3]
+};
+ShortConvOutput short_conv(const at::Tensor& x, const at::Tensor& weight, const Sequences& sequences,
+                           const at::Tensor& history = {});
+
+}  // namespace hydra::ops

@@ -1,0 +1,37 @@
+#pragma once
+// The gated delta rule, chunked, with its analytic backward (kernels.md section 1): the ONE seam behind which CUDA
+// kernels replace the ATen algorithm. Flat rows: N = total tokens, H heads, K/V head sizes, S sequences.
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "hydrahead/ops/sequences.hpp"
+
+namespace hydra::ops {
+
+struct GatedDeltaOutput {
+  at::Tensor output;       // [N, H, V], dtype of q
+  at::Tensor final_state;  // [S, H, V, K] fp32 (fp64 for fp64 inputs), V-first; undefined unless wanted
+};
+
+// q, k [N, Hk, K] (unit length unless a test says otherwise; scale is applied to q here), v [N, H, V] with H a multiple
+// of Hk, g [N, H] log decay <= 0 and beta [N, H] (fp32; fp64 for fp64 inputs), initial_state [S, H, V, K] or undefined.
+// Per sequence and head: S <- exp(g) S; u = beta (v - S^T k); S <- S + k u^T; o = scale S^T q. Differentiable in all
+// tensor inputs. Memory grows with chunks of 64 rows, not with rows.
+GatedDeltaOutput gated_delta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                             const at::Tensor& beta, double scale, const Sequences& sequences,
+                             const at::Tensor& initial_state = {}, bool want_final_state = false);
+
+// The per-token recurrence, differentiable by autograd: reference for tests, and the step of decoding.
+GatedDeltaOutput gated_delta_recurrent(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                       const at::Tensor& g, const at::Tensor& beta, double scale,
+                                       const Sequences& sequences, const at::Tensor& initial_state = {});
+
+// One or a few new rows a sequence with a cached state (no autograd): picks the recurrence for short steps.
+// Same arguments as gated_delta; always returns the final state.
+GatedDeltaOutput gated_delta_step(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                                  const at::Tensor& beta, double scale, const Sequences& sequences,
+                                  const at::Tensor& initial_state);
+
+}  // namespace hydra::ops
