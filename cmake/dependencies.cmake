@@ -57,7 +57,9 @@ target_link_options(torch_wheel INTERFACE -Wl,--allow-shlib-undefined
 # --- third-party archives and headers ---------------------------------------------------------------------
 find_package(Threads REQUIRED)
 function(hydra_archive target archive header)
-  find_library(HYDRA_${target}_ARCHIVE NAMES ${archive} REQUIRED)
+  # The archive if the distribution has one, so that the binary runs elsewhere; else its shared library.
+  string(REGEX REPLACE "^lib(.*)\\.a$" "\\1" _shared ${archive})
+  find_library(HYDRA_${target}_ARCHIVE NAMES ${archive} ${_shared} REQUIRED)
   find_path(HYDRA_${target}_INCLUDE NAMES ${header} REQUIRED)
   add_library(${target} INTERFACE)
   target_include_directories(${target} SYSTEM INTERFACE ${HYDRA_${target}_INCLUDE})
