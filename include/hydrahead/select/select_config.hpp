@@ -1,0 +1,36 @@
+#pragma once
+// The config section `select`: how heads are scored (method.md section 3).
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hydrahead/config/binder.hpp"
+#include "hydrahead/data/niah.hpp"
+
+namespace hydra::select {
+
+enum class Method { interp, attribution, retrieval_score, ablation_zero, ablation_mean };
+enum class Direction { noising, denoising };
+enum class Metric { logit_diff, prob };
+enum class SenderPath { q, k, v };
+
+struct SelectConfig {
+  Method method = Method::interp;
+  std::vector<data::NiahTask> probes = {data::NiahTask::single_1, data::NiahTask::single_2, data::NiahTask::single_3,
+                                        data::NiahTask::multikey_1, data::NiahTask::multikey_2};
+  std::int64_t context = 4096;
+  std::int64_t pairs = 8;   // counterfactual pairs a probe
+  double min_margin = 0.5;  // pairs with a smaller m(x) - m(x') are dropped
+  double decay = 0.9;       // lambda of Eq. 9
+  double threshold = 0.01;  // of IE: receivers, and kappa
+  Direction direction = Direction::noising;
+  Metric metric = Metric::logit_diff;
+  std::vector<SenderPath> sender_paths = {SenderPath::q, SenderPath::k, SenderPath::v};
+  std::int64_t sender_rounds = 2;
+  std::filesystem::path general;  // JSONL rows of a third capability; empty: none
+};
+void describe(config::Binder& binder, SelectConfig& value);
+
+}  // namespace hydra::select
