@@ -1,12 +1,15 @@
 #pragma once
 // NIAH samples in RULER's form (evaluation.md sections 2, 5, 6): a pure function of (seed, task, length, index).
+// The haystack is fitted to the length exactly: token counts add up over words and lines, so no text is tokenized twice.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hydrahead/data/corpora.hpp"
 #include "hydrahead/text/tokenizer.hpp"
 
 namespace hydra::data {
@@ -16,23 +19,19 @@ enum class NiahTask : std::uint32_t {  // the row of evaluation.md section 2's t
 };
 std::string_view task_name(NiahTask task);  // "niah_single_1"
 std::optional<NiahTask> task_of(std::string_view name);
+inline constexpr NiahTask all_niah_tasks[] = {NiahTask::single_1,   NiahTask::single_2,   NiahTask::single_3,
+                                              NiahTask::multikey_1, NiahTask::multikey_2, NiahTask::multikey_3,
+                                              NiahTask::multivalue, NiahTask::multiquery};
 
-enum class PromptForm { base, chat, chat_thinking };
-
-// Word lists and essay text, loaded once. Essay tasks refuse without a haystack and name the set-up command.
-struct Corpora {
-  std::vector<std::string> adjectives, nouns;
-  std::vector<std::string> essay_words;      // folded at white space
-  std::string essay_name, essay_sha256;      // for the report
-};
-Corpora load_corpora(const std::string& haystack_file, const std::string& words_dir);  // "" = default
+enum class PromptForm { base, chat, chat_thinking };  // the thinking form has no answer prefix
 
 struct NiahOptions {
   PromptForm prompt = PromptForm::base;
+  std::string chat_wrapper;                  // text holding {task}, for another model's chat form; empty: Qwen3's
   bool answer_prefix = true;
-  std::int64_t max_new = 0;                  // 0: auto; -1: RULER's number; else this many
+  std::int64_t max_new = 0;                  // 0: auto (answer-sized below 1024 tokens); -1: RULER's number; else this many
   std::uint64_t seed = 42;
-  std::vector<double> depths;                // percent; empty: RULER's 40 values
+  std::vector<double> depths;                // percent: needles take entries index, index+1, ...; empty: RULER's random depths
 };
 
 struct TokenSpan {
@@ -41,17 +40,38 @@ struct TokenSpan {
 
 struct NiahSample {
   std::string id;                            // "niah_single_1/4096/17"
-  NiahTask task;
+  NiahTask task = NiahTask::single_1;
   std::int64_t length = 0, index = 0;
-  std::string prompt_text, answer_prefix;    // input + answer_prefix = what the model reads
-  std::vector<text::TokenId> ids;
+  std::string prompt_text, answer_prefix;    // prompt_text ends with answer_prefix: what the model reads is prompt_text
+  std::vector<text::TokenId> ids;            // of prompt_text
   std::vector<std::string> references, query;
-  std::vector<TokenSpan> needles, values;    // token spans in ids of queried needles
-  std::vector<double> depths;                // needle token position / prompt tokens
-  std::int64_t budget = 0;
+  std::vector<TokenSpan> needles, values;    // in ids, one for each reference
+  std::vector<double> depths;                // of each reference: its needle's first token / prompt tokens
+  std::int64_t budget = 0;                   // new tokens: ids.size() + budget <= length
+  std::int64_t units = 0;                    // haystack lines, or words of the essay
+  std::int64_t essay_repeats = 0;            // times that the essay began again
+  bool counts_added_up = true;               // false: the fit needed re-tokenizing (another tokenizer's regex)
 };
 
-// Exact fit: prompt + budget <= length and one more haystack unit would not fit. UserError with the least length if nothing fits.
+// Thread-safe; corpora and tokenizer must outlive it.
+class NiahBuilder {
+ public:
+  NiahBuilder(const Corpora& corpora, const text::Tokenizer& tokenizer, NiahOptions options);
+  ~NiahBuilder();
+  NiahBuilder(const NiahBuilder&) = delete;
+  NiahBuilder& operator=(const NiahBuilder&) = delete;
+
+  // One more unit of haystack would not fit. UserError with the least length if nothing fits.
+  NiahSample sample(NiahTask task, std::int64_t length, std::int64_t index) const;
+  // Why samples 0...samples-1 do not all fit, with the shortest length at which they do; nullopt if they fit.
+  std::optional<std::string> unfit_reason(NiahTask task, std::int64_t length, std::int64_t samples) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
+
+// One sample without keeping the counts of the essay; many samples: NiahBuilder.
 NiahSample make_niah_sample(NiahTask task, std::int64_t length, std::int64_t index, const NiahOptions& options,
                             const Corpora& corpora, const text::Tokenizer& tokenizer);
 
