@@ -9,13 +9,6 @@
 
 namespace hydra::model {
 
-// Statistics of one teacher layer over the calibration tokens, a value a head (method.md 4.4).
-struct HeadStatistics {
-  std::vector<double> rms;            // E[rms(O_h)]
-  std::vector<double> distance;       // mean attention distance
-  std::vector<double> entropy;        // mean attention entropy, nats
-};
-
 // Token rows for calibration; sequences as lengths (method.md 4.4: "exactly").
 struct CalibrationTokens {
   std::vector<std::vector<std::int32_t>> sequences;
@@ -32,7 +25,10 @@ struct Conversion {
   std::vector<NewParameter> new_parameters;
 };
 
-// The teacher is unchanged. Calibration is needed unless all new values are constants (gdn.init random and gamma one).
+// Whether the initial values depend on calibration tokens: gdn.init or fusion.gamma_init is `calibrated`.
+bool needs_calibration(const HybridConfig& hybrid);
+
+// The teacher is unchanged. `calibration` may be empty if it is not needed. `seed` draws the random initial values.
 Conversion convert(const Model& teacher, const HeadPlan& plan, const HybridConfig& hybrid,
                    const CalibrationTokens& calibration, std::int64_t seed);
 
