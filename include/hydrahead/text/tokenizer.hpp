@@ -11,9 +11,10 @@
 #include <string_view>
 #include <vector>
 
-namespace hydra::text {
+#include "hydrahead/base/expected.hpp"
+#include "hydrahead/text/vocabulary.hpp"
 
-using TokenId = std::int32_t;
+namespace hydra::text {
 
 struct EncodeOptions {
   // Text that spells an added token becomes that token (HF behaviour). false: it stays ordinary text (corpora).
@@ -26,6 +27,8 @@ class Tokenizer {
  public:
   // Reads <dir>/tokenizer.json (or the file itself). UserError names the field that is not understood.
   static Tokenizer load(const std::filesystem::path& dir_or_file);
+  // From the content of a tokenizer.json.
+  static Expected<Tokenizer> parse(std::string_view json);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
