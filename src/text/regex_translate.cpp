@@ -1,8 +1,10 @@
 // translate_pattern: from Oniguruma's dialect (Ruby syntax, UTF-8) to PCRE2's. Only constructs that mean the same in both
 // pass; \s and \S become Unicode White_Space, since PCRE2's \s has U+180E besides.
 
+#include <algorithm>
 #include <string>
 
+#include "hydrahead/base/error.hpp"
 #include "hydrahead/text/regex_splitter.hpp"
 
 namespace hydra::text {
@@ -10,7 +12,7 @@ namespace {
 
 constexpr std::string_view white_space =
     R"(\x{09}-\x{0D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
-constexpr std::string_view letter_escapes = "rntfdDpPx";  // followed by their argument, which is copied like other text
+constexpr std::string_view letter_escapes = "rntfdDpPx";
 constexpr std::string_view group_openings[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
 
 bool is_alphanumeric(char c) {
@@ -26,14 +28,18 @@ class Translator {
       in_class_ ? inside_class() : outside_class();
     }
     if (!problem_.empty()) {
-      return ParseError{"the pattern has " + problem_ + " at offset " + std::to_string(at_) +
-                        ", which regular expression engines read differently"};
+      return ParseError{problem_};
     }
     return out_;
   }
 
  private:
   bool starts_with(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
+  template <class... Args>
+  void refuse(const Args&... construct) {
+    problem_ = detail::concat("the pattern has ", construct..., " at offset ", at_,
+                              ", which regular expression engines read differently");
+  }
   void copy(std::size_t count) {
     out_.append(pattern_.substr(at_, count));
     at_ += count;
@@ -41,20 +47,22 @@ class Translator {
 
   void escape() {
     if (at_ + 1 == pattern_.size()) {
-      problem_ = "a lone backslash";
-      return;
+      return refuse("a lone backslash");
     }
     const char c = pattern_[at_ + 1];
     if (c == 's' || (c == 'S' && !in_class_)) {
       out_.append(in_class_ ? "" : c == 's' ? "[" : "[^").append(white_space).append(in_class_ ? "" : "]");
       at_ += 2;
       if (in_class_ && starts_with("-") && !starts_with("-]")) {
-        problem_ = "'-' behind \\s in a class";
+        refuse("'-' behind \\s in a class");
       }
     } else if (is_alphanumeric(c) && letter_escapes.find(c) == std::string_view::npos) {
-      problem_ = std::string("\\") + c + (in_class_ ? " in a class" : "");
+      refuse("\\", c, in_class_ ? " in a class" : "");
     } else {
       copy(2);
+      if (is_alphanumeric(c) && starts_with("{")) {  // \p{..}, \x{..}; an open end is left to PCRE2
+        copy(std::min(pattern_.find('}', at_), pattern_.size() - 1) + 1 - at_);
+      }
     }
   }
 
@@ -63,9 +71,9 @@ class Translator {
     if (c == '\\') {
       escape();
     } else if (c == '[') {
-      problem_ = "'[' in a class";
+      refuse("'[' in a class");
     } else if (starts_with("&&")) {
-      problem_ = "'&&' in a class";
+      refuse("'&&' in a class");
     } else {
       in_class_ = c != ']';
       copy(1);
@@ -80,19 +88,19 @@ class Translator {
       in_class_ = true;
       copy(starts_with("[^") ? 2 : 1);
       if (starts_with("]")) {
-        problem_ = "']' first in a class";
+        refuse("']' first in a class");
       }
     } else if (c == '^' || c == '$') {
-      problem_ = std::string("'") + c + "'";
+      refuse("'", c, "'");
     } else if (starts_with("}+") || starts_with("{,")) {
-      problem_ = "'" + std::string(pattern_.substr(at_, 2)) + "'";
+      refuse("'", pattern_.substr(at_, 2), "'");
     } else if (c == '(' && (starts_with("(?") || starts_with("(*"))) {
       for (const std::string_view opening : group_openings) {
         if (starts_with(opening)) {
           return copy(opening.size());
         }
       }
-      problem_ = "'" + std::string(pattern_.substr(at_, 3)) + "'";
+      refuse("'", pattern_.substr(at_, 3), "'");
     } else {
       copy(1);
     }
