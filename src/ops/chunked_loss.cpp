@@ -1,0 +1,180 @@
+// Cross-entropy and distillation from hidden states, rows in chunks (engineering.md A3). One autograd Function: its
+// forward pass already forms the gradients of the hidden states and the head, chunk by chunk, from
+//   dz = w_kl tau (softmax(z/tau) - softmax(z_t/tau)) + w_ce (softmax(z) - onehot)
+// so that logits live for one chunk only. Logits and statistics are fp32 (fp64 for fp64 inputs), sums over rows fp64.
+#include "hydrahead/ops/chunked_loss.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "hydrahead/base/error.hpp"
+#include "precision.hpp"
+
+namespace hydra::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// a [M, K] b [K, N] in the statistics' type, accumulated there without rounding to a 16-bit result.
+at::Tensor wide_mm(const at::Tensor& a, const at::Tensor& b) {
+  const auto type = statistics_type(a);
+  if (a.scalar_type() == type) {
+    return at::mm(a, b);
+  }
+  return a.is_cuda() ? at::mm(a, b, type) : at::mm(a.to(type), b.to(type));
+}
+
+// sum += a b, sum in the statistics' type.
+void wide_addmm_(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() == sum.scalar_type()) {
+    sum.addmm_(a, b);
+  } else if (a.is_cuda()) {
+    at::addmm_out(sum, sum, a, b, sum.scalar_type());
+  } else {
+    sum.addmm_(a.to(sum.scalar_type()), b.to(sum.scalar_type()));
+  }
+}
+
+struct RowLosses {
+  at::Tensor kl, ce;    // [rows]; kl undefined without a teacher
+  at::Tensor gradient;  // [rows, V], undefined unless wanted
+};
+
+// z and teacher_z [rows, V] are overwritten. The gradient is that of w_kl tau^2 KL + w_ce CE, not divided.
+RowLosses row_losses(at::Tensor z, at::Tensor teacher_z, const at::Tensor& labels, const LossOptions& options,
+                     bool want_gradient) {
+  const auto tau = options.temperature;
+  const auto column = labels.unsqueeze(1);
+  RowLosses result;
+  const auto log_p = at::log_softmax(z, 1);
+  result.ce = log_p.gather(1, column).squeeze(1).neg();
+  if (teacher_z.defined()) {
+    const auto log_student = tau == 1.0 ? log_p : at::log_softmax(z.div_(tau), 1);
+    const auto log_teacher = at::log_softmax(tau == 1.0 ? teacher_z : teacher_z.div_(tau), 1);
+    auto teacher = log_teacher.exp();
+    // p log p is 0 at p = 0, and -inf logits (masked columns) are excluded by their zero probability.
+    result.kl = (log_teacher - log_student).mul_(teacher).masked_fill_(teacher == 0, 0).sum(1).mul_(tau * tau);
+    if (want_gradient) {
+      result.gradient = log_student.exp().sub_(teacher).mul_(options.kl_weight * tau);
+      result.gradient.add_(log_p.exp(), options.ce_weight);
+    }
+  } else if (want_gradient) {
+    result.gradient = log_p.exp().mul_(options.ce_weight);
+  }
+  if (want_gradient) {
+    result.gradient.scatter_add_(1, column, at::full({1, 1}, -options.ce_weight, z.options()).expand_as(column));
+  }
+  return result;
+}
+
+class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& head,
+                               const at::Tensor& teacher_hidden, const at::Tensor& teacher_head,
+                               const at::Tensor& labels, double divisor, const LossOptions& options,
+                               bool want_hidden_gradient, bool want_head_gradient) {
+    const auto rows = hidden.size(0);
+    const auto columns = options.vocab_limit > 0 ? options.vocab_limit : head.size(0);
+    const auto compute = hidden.scalar_type();
+    const auto wide = statistics_type(hidden);
+    const auto w = head.narrow(0, 0, columns).to(compute);
+    const auto w_t = teacher_head.defined()
+                         ? teacher_head.narrow(0, 0, columns).to(teacher_hidden.scalar_type())
+                         : at::Tensor();
+    const bool want_gradient = want_hidden_gradient || want_head_gradient;
+    auto kl = at::zeros({}, hidden.options().dtype(at::kDouble));
+    auto ce = at::zeros_like(kl);
+    auto d_hidden = want_hidden_gradient ? at::empty_like(hidden) : at::Tensor();
+    auto d_head = want_head_gradient ? at::zeros(head.sizes(), head.options().dtype(wide)) : at::Tensor();
+    auto d_head_used = want_head_gradient ? d_head.narrow(0, 0, columns) : at::Tensor();
+    for (std::int64_t begin = 0; begin < rows; begin += options.chunk_rows) {
+      const auto count = std::min(options.chunk_rows, rows - begin);
+      const auto h = hidden.narrow(0, begin, count);
+      const auto teacher_z =
+          w_t.defined() ? wide_mm(teacher_hidden.narrow(0, begin, count), w_t.t()) : at::Tensor();
+      auto losses = row_losses(wide_mm(h, w.t()), teacher_z.defined() ? teacher_z.to(wide) : teacher_z,
+                               labels.narrow(0, begin, count), options, want_gradient);
+      ce.add_(losses.ce.sum(0, false, at::kDouble));
+      if (losses.kl.defined()) {
+        kl.add_(losses.kl.sum(0, false, at::kDouble));
+      }
+      if (!want_gradient) {
+        continue;
+      }
+      const auto dz = losses.gradient.div_(divisor).to(compute);
+      if (want_hidden_gradient) {
+        auto target = d_hidden.narrow(0, begin, count);
+        at::mm_out(target, dz, w);
+      }
+      if (want_head_gradient) {
+        wide_addmm_(d_head_used, dz.t(), h);
+      }
+    }
+    ctx->save_for_backward({d_hidden, want_head_gradient ? d_head.to(head.scalar_type()) : at::Tensor()});
+    const auto total = (kl * options.kl_weight + ce * options.ce_weight) / divisor;
+    ctx->mark_non_differentiable({kl, ce});
+    return {total, kl, ce};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const auto saved = ctx->get_saved_variables();
+    variable_list result(9);
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (saved[i].defined()) {
+        result[i] = saved[i] * gradients[0].to(saved[i].scalar_type());
+      }
+    }
+    return result;
+  }
+};
+
+void check_shapes(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& teacher_hidden,
+                  const at::Tensor& teacher_head, const at::Tensor& labels, const LossOptions& options) {
+  HYDRA_CHECK(hidden.dim() == 2 && head.dim() == 2 && head.size(1) == hidden.size(1) && labels.dim() == 1 &&
+                  labels.size(0) == hidden.size(0),
+              "loss: hidden ", hidden.sizes(), ", head ", head.sizes(), ", labels ", labels.sizes());
+  HYDRA_CHECK(options.chunk_rows > 0 && options.temperature > 0 && options.vocab_limit >= 0 &&
+                  options.vocab_limit <= head.size(0),
+              "loss: chunk_rows ", options.chunk_rows, ", temperature ", options.temperature, ", vocab_limit ",
+              options.vocab_limit);
+  if (options.kl_weight != 0.0) {
+    HYDRA_CHECK(teacher_hidden.defined() && teacher_head.defined() && teacher_hidden.size(0) == hidden.size(0) &&
+                    teacher_head.size(0) == head.size(0) && teacher_head.size(1) == teacher_hidden.size(1),
+                "loss: teacher hidden states and head must match ", hidden.sizes(), " and ", head.sizes());
+  }
+}
+
+}  // namespace
+
+LossSums chunked_loss(const at::Tensor& student_hidden, const at::Tensor& student_head,
+                      const at::Tensor& teacher_hidden, const at::Tensor& teacher_head, const at::Tensor& labels,
+                      double divisor, const LossOptions& options) {
+  check_shapes(student_hidden, student_head, teacher_hidden, teacher_head, labels, options);
+  const bool distill = options.kl_weight != 0.0;
+  const bool graph = at::GradMode::is_enabled();
+  const auto outputs = ChunkedLoss::apply(student_hidden, student_head, distill ? teacher_hidden : at::Tensor(),
+                                          distill ? teacher_head : at::Tensor(), labels, divisor, options,
+                                          graph && student_hidden.requires_grad(),
+                                          graph && student_head.requires_grad());
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+at::Tensor token_logprobs(const at::Tensor& hidden, const at::Tensor& head, const at::Tensor& labels,
+                          std::int64_t chunk_rows) {
+  const at::NoGradGuard no_grad;
+  check_shapes(hidden, head, {}, {}, labels, {.chunk_rows = chunk_rows});
+  const auto w = head.to(hidden.scalar_type());
+  const auto rows = hidden.size(0);
+  auto result = at::empty({rows}, hidden.options().dtype(statistics_type(hidden)));
+  for (std::int64_t begin = 0; begin < rows; begin += chunk_rows) {
+    const auto count = std::min(chunk_rows, rows - begin);
+    const auto z = wide_mm(hidden.narrow(0, begin, count), w.t());
+    const auto chosen = z.gather(1, labels.narrow(0, begin, count).unsqueeze(1)).squeeze(1);
+    result.narrow(0, begin, count).copy_(chosen - at::logsumexp(z, 1));
+  }
+  return result;
+}
+
+}  // namespace hydra::ops

@@ -1,0 +1,25 @@
+#pragma once
+// The chunked gated delta rule with its block size given: what gated_delta calls, and what tests vary.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "hydrahead/ops/gated_delta.hpp"
+
+namespace hydra::ops {
+
+inline constexpr std::int64_t kBlockBytes = std::int64_t{512} << 20;  // workspace of one block
+
+// Chunks a block may hold within kBlockBytes.
+std::int64_t default_block_chunks(std::int64_t heads, std::int64_t k_size, std::int64_t v_size, std::int64_t element);
+
+GatedDeltaOutput gated_delta_in_blocks(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                       const at::Tensor& g, const at::Tensor& beta, double scale,
+                                       const Sequences& sequences, const at::Tensor& initial_state,
+                                       bool want_final_state, std::int64_t block_chunks);
+
+void check_gated_delta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                       const at::Tensor& beta, const Sequences& sequences, const at::Tensor& initial_state);
+
+}  // namespace hydra::ops
