@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +22,7 @@ class LineReader {
   explicit LineReader(const std::filesystem::path& path);
   ~LineReader();
   LineReader(LineReader&&) noexcept;
+  LineReader& operator=(LineReader&&) noexcept;
 
   std::optional<std::string_view> next();  // valid until the next call; a last line without a line end counts
   std::string rest();                      // everything not yet read
@@ -33,7 +33,7 @@ class LineReader {
   std::unique_ptr<Impl> impl_;
 };
 
-// The text of one JSONL line, or the reason for skipping it: one of the constants below.
+// The text of one JSONL line or of a plain file, or the reason for skipping it.
 namespace skip {
 inline constexpr std::string_view empty_line = "empty line";
 inline constexpr std::string_view invalid_json = "not valid JSON";
@@ -41,8 +41,10 @@ inline constexpr std::string_view no_object = "not a JSON object";
 inline constexpr std::string_view no_field = "text field missing";
 inline constexpr std::string_view no_string = "text field is not a string";
 inline constexpr std::string_view blank_text = "text is blank";
+inline constexpr std::string_view too_long = "document is too long";
 }  // namespace skip
 Expected<std::string> text_of_line(std::string_view line, std::string_view field);
+Expected<std::string> text_of_plain(std::string text);
 
 // jsonl or plain; UserError naming the file if `format` is by_name and the name does not tell.
 TextFormat format_of(const std::filesystem::path& path, TextFormat format);

@@ -62,7 +62,7 @@ class TokenFile {
   TokenIndex index_;
   std::optional<std::string> tokenizer_sha256_;
   std::optional<std::int64_t> largest_id_;
-  std::int64_t id_limit_ = std::int64_t{1} << 31;
+  std::int64_t id_limit_ = std::int64_t{1} << 31;  // no limit but that of the type
 };
 
 // Writes PREFIX.{bin,idx,json} under temporary names that become final in commit(); the destructor removes what was not
