@@ -51,6 +51,10 @@ void describe(config::Binder& binder, HeadsConfig& value);
 HeadPlan make_plan(const Qwen3Config& config, const std::vector<std::vector<std::int64_t>>& fa_heads,
                    const std::string& where);
 
+// The keys fa_heads, kv_groups and kv_index of an exported config.json; the last two must follow from the first.
+HeadPlan read_plan_json(const Json& json, const Qwen3Config& config, const std::string& where);
+void write_plan_json(Json& json, const HeadPlan& plan);
+
 // method.md 3.5. Rules that need scores refuse and name `select`; infeasible budgets name the nearest ratios.
 HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed);
 

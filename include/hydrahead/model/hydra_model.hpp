@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,6 +96,17 @@ struct LoadOptions {
 Model load_model(const std::filesystem::path& dir, const LoadOptions& options);
 Model load_model(const io::HfModelDir& dir, const LoadOptions& options);
 ModelConfig read_model_config(const io::HfModelDir& dir);
+// Which stored tensor each expected one is read from, after the checks that load_model makes; reads headers only (and a
+// tied model's redundant stored head). For verbs that check a directory without loading it.
+std::map<std::string, std::string> match_tensors(const io::HfModelDir& dir, const ModelConfig& config);
+
+// Inverse frequencies [d/2] in fp32 on the CPU, and the factor on cosine and sine.
+struct RopeFrequencies {
+  at::Tensor inverse;
+  double attention_factor = 1.0;
+};
+RopeFrequencies rope_frequencies(const Qwen3Config& config);
+
 // A model of the right shapes with random weights (benchmarks, tests).
 Model random_model(const ModelConfig& config, const LoadOptions& options, std::int64_t seed);
 
@@ -102,6 +114,7 @@ struct SaveOptions {
   std::string dtype;                                 // bfloat16 | float16 | float32; empty: as the source
   std::uint64_t max_shard_bytes = 5ull << 30;
   std::filesystem::path tokenizer_source;            // tokenizer and generation files are copied from here
+  std::map<std::string, std::string> extra_files;    // further text files of the directory: name, content
 };
 // Writes a complete HF-style directory, atomically, and loads it back as a check. Non-finite weights are refused.
 void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options);
@@ -112,16 +125,17 @@ struct DecodeState;
 struct ForwardOptions {
   bool log_scale = false;             // s_t on the FA queries
   bool recompute = false;             // per-layer activation checkpointing
-  DecodeState* state = nullptr;       // KV and GDN states are read and advanced (no autograd)
+  DecodeState* state = nullptr;       // KV and GDN states are read and advanced (no autograd); its lengths are the caller's
   // Called for each layer with the attention sublayer's input [N, D] (after the norm) and output [N, D] (after W_O).
   std::function<void(std::int64_t layer, const at::Tensor& input, const at::Tensor& output)> attention_tap;
   // Called with the residual stream before layer 0, and after each layer.
   std::function<void(std::int64_t layer, const at::Tensor& hidden)> hidden_tap;
 };
 
-// Cosine and sine tables [N, d/2] fp32 of the rows' positions.
+// Tables of the rows' positions: cosines and sines [N, d/2] fp32, and for a hybrid s_t = ln(t + a) / ln(a) [N].
 struct RotaryTables {
   at::Tensor cos, sin;
+  at::Tensor log_scale;
 };
 RotaryTables rotary_tables(const Model& model, const ops::Sequences& sequences);
 

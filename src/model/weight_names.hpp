@@ -1,0 +1,24 @@
+#pragma once
+// The one table of tensor names (method.md sections 2 and 10): where each tensor of a checkpoint lives in a Model.
+
+#include <vector>
+
+#include "hydrahead/model/hydra_model.hpp"
+
+namespace hydra::model {
+
+struct WeightSlot {
+  Parameter parameter;
+  std::vector<std::int64_t> shape;
+};
+
+// Every tensor that `config` asks for, in a fixed order; the pointers lead into `model`, whose layers must be there.
+std::vector<WeightSlot> weight_table(const ModelConfig& config, Model& model);
+
+// A model without weights: layers, RoPE frequencies, types.
+Model empty_model(ModelConfig config, const LoadOptions& options);
+
+// The type in memory: gamma, A_log and dt_bias never go below fp32.
+at::ScalarType memory_type(const Parameter& parameter, const LoadOptions& options);
+
+}  // namespace hydra::model
