@@ -59,6 +59,8 @@ class Binder {
   void integer_or_word(std::string_view key, std::int64_t& value, std::initializer_list<EnumName<std::int64_t>> words,
                        const Doc& doc);
 
+  // A number of the given range, or the word, which stands for no value.
+  void number_or_word(std::string_view key, std::optional<double>& value, std::string_view word, const Doc& doc);
   // A list of integers, or one of the words; `word` is empty when a list was given.
   void list_or_word(std::string_view key, std::string& word, std::vector<std::int64_t>& list,
                     std::initializer_list<std::string_view> words, const Doc& doc);
@@ -131,12 +133,15 @@ class Binder {
   // A mapping from names of the user's choice to structs (data.sources).
   template <class T>
   void named_sections(std::string_view key, std::map<std::string, T>& values, std::string_view doc) {
-    named_sections_with(key, doc, keys_of(values),
-                        [&](Binder& inner, const std::string& name) { describe(inner, values[name]); });
+    named_sections_with(
+        key, doc, keys_of(values), [&](Binder& inner, const std::string& name) { describe(inner, values[name]); },
+        [&](const std::string& name) { values.erase(name); });
   }
 
   // A condition between keys, checked when a file is read: reported with the section's place, never thrown at once.
   void require(bool condition, std::string_view key, std::string_view message);
+  // Warns once that a key which the file changes from its default does nothing `when` the condition holds.
+  void no_effect(std::string_view key, bool when, std::string_view because);
   // True while values come from a file (not while writing or documenting): for derived values.
   bool reading() const;
   // True while the resolved config is written: keys that must not stand together are left out.
@@ -156,7 +161,8 @@ class Binder {
                              const std::function<void()>& make, const std::function<void()>& drop,
                              const std::function<void(Binder&)>& body);
   void named_sections_with(std::string_view key, std::string_view doc, const std::vector<std::string>& present,
-                           const std::function<void(Binder&, const std::string&)>& body);
+                           const std::function<void(Binder&, const std::string&)>& body,
+                           const std::function<void(const std::string&)>& drop);
   template <class T>
   static std::vector<std::string> keys_of(const std::map<std::string, T>& values) {
     std::vector<std::string> keys;

@@ -1,0 +1,65 @@
+#include "hydrahead/eval/eval_config.hpp"
+
+#include <algorithm>
+
+namespace hydra::eval {
+
+void describe(config::Binder& binder, NiahConfig& value) {
+  using data::NiahTask;
+  binder.choices("tasks", value.tasks,
+                 {{NiahTask::single_1, "niah_single_1"},
+                  {NiahTask::single_2, "niah_single_2"},
+                  {NiahTask::single_3, "niah_single_3"},
+                  {NiahTask::multikey_1, "niah_multikey_1"},
+                  {NiahTask::multikey_2, "niah_multikey_2"},
+                  {NiahTask::multikey_3, "niah_multikey_3"},
+                  {NiahTask::multivalue, "niah_multivalue"},
+                  {NiahTask::multiquery, "niah_multiquery"}},
+                 {"RULER's needle tasks."});
+  binder.field("lengths", value.lengths,
+               {.text = "Prompt and answer together.", .unit = "tokens", .min = 64, .max = 1 << 24});
+  binder.one_or_list("samples", value.samples,
+                     {.text = "A task and length: one number, or one for each length.", .min = 1, .max = 100000});
+  binder.require(value.samples.size() == 1 || value.samples.size() == value.lengths.size(), "samples",
+                 "expected one number, or as many as `lengths` has");
+  binder.choice("prompt", value.prompt,
+                {{data::PromptForm::base, "base"},
+                 {data::PromptForm::chat, "chat"},
+                 {data::PromptForm::chat_thinking, "chat-thinking"}},
+                {"Plain text, or the chat template without or with thinking."});
+  binder.field("answer_prefix", value.answer_prefix, {"RULER's start of the answer at the end of the prompt."});
+  binder.integer_or_word("max_new", value.max_new, {{0, "auto"}, {-1, "ruler"}},
+                         {.text = "New tokens a sample; auto: RULER's number, or less below 1024 tokens.",
+                          .unit = "tokens",
+                          .min = 1,
+                          .max = 1 << 20});
+  binder.field("seed", value.seed, {.text = "Of the samples.", .min = 0});
+  binder.field("depths", value.depths,
+               {.text = "Needle depths; empty: RULER's 40 values.", .unit = "percent", .min = 0, .max = 100});
+  binder.path("haystack", value.haystack,
+              {"Essay text (.txt, or .json with `text`). Empty: the one that tools/setup fetched."});
+  binder.path("words", value.words, {"Folder of word lists. Empty: the built-in ones."});
+}
+
+void describe(config::Binder& binder, PplConfig& value) {
+  binder.path("path", value.path, {"Text to score, in any form that a source may have. Empty: data.validation.path."});
+  binder.token_count("tokens", value.tokens, {.text = "Read from the start of the text.", .unit = "tokens", .min = 2});
+  binder.field("context", value.context,
+               {.text = "Tokens a row: perplexity is reported by position up to here.",
+                .unit = "tokens",
+                .min = 2,
+                .max = 1 << 24});
+}
+
+void describe(config::Binder& binder, EvalConfig& value) {
+  binder.choices("after", value.after,
+                 {{EvalPoint::convert, "convert"},
+                  {EvalPoint::align, "align"},
+                  {EvalPoint::distill, "distill"},
+                  {EvalPoint::long_context, "long_context"}},
+                 {"Phases after which `train` evaluates."});
+  binder.optional_section("niah", value.niah, "Needle tasks (evaluation.md); `{}` for the defaults.");
+  binder.optional_section("ppl", value.ppl, "Perplexity by position; `{}` for the defaults.");
+}
+
+}  // namespace hydra::eval

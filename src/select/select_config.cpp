@@ -1,0 +1,40 @@
+#include "hydrahead/select/select_config.hpp"
+
+namespace hydra::select {
+
+void describe(config::Binder& binder, SelectConfig& value) {
+  using data::NiahTask;
+  binder.choice("method", value.method,
+                {{Method::interp, "interp"},
+                 {Method::attribution, "attribution"},
+                 {Method::retrieval_score, "retrieval_score"},
+                 {Method::ablation_zero, "ablation_zero"},
+                 {Method::ablation_mean, "ablation_mean"}},
+                {"How heads are scored (method.md 3.2 to 3.6)."});
+  binder.choices("probes", value.probes,
+                 {{NiahTask::single_1, "niah_single_1"},
+                  {NiahTask::single_2, "niah_single_2"},
+                  {NiahTask::single_3, "niah_single_3"},
+                  {NiahTask::multikey_1, "niah_multikey_1"},
+                  {NiahTask::multikey_2, "niah_multikey_2"}},
+                 {"Sub-probes."});
+  binder.field("context", value.context, {.text = "Length of a probe.", .unit = "tokens", .min = 64, .max = 1 << 20});
+  binder.field("pairs", value.pairs, {.text = "Counterfactual pairs a sub-probe.", .min = 1, .max = 10000});
+  binder.field("min_margin", value.min_margin,
+               {.text = "Pairs whose readout falls by less are dropped.", .unit = "logits", .min = 0});
+  binder.field("decay", value.decay,
+               {.text = "lambda of Eq. 9: weight of each later answer token.", .min = 0, .max = 1});
+  binder.field("threshold", value.threshold,
+               {.text = "Indirect effect from which a head counts as a receiver or sender.", .min = 0, .max = 1});
+  binder.choice("direction", value.direction, {{Direction::noising, "noising"}, {Direction::denoising, "denoising"}},
+                {"Necessity or sufficiency."});
+  binder.choice("metric", value.metric, {{Metric::logit_diff, "logit_diff"}, {Metric::prob, "prob"}},
+                {"What the readout compares."});
+  binder.choices("sender_paths", value.sender_paths, {{SenderPath::q, "q"}, {SenderPath::k, "k"}, {SenderPath::v, "v"}},
+                 {"Receiver inputs that sender patching changes."});
+  binder.field("sender_rounds", value.sender_rounds,
+               {.text = "Rounds of sender patching; 0: direct effects only.", .min = 0, .max = 100});
+  binder.path("general", value.general, {"JSONL rows of a third capability. Empty: none."});
+}
+
+}  // namespace hydra::select
