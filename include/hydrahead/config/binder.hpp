@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace hydra::config {
@@ -68,6 +69,7 @@ class Binder {
   void one_or_list(std::string_view key, std::vector<std::int64_t>& value, const Doc& doc);
 
   template <class E>
+  requires std::is_enum_v<E>
   void choice(std::string_view key, E& value, std::initializer_list<EnumName<E>> names, const Doc& doc) {
     std::vector<std::string_view> words;
     std::int64_t index = -1;
