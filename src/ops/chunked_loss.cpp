@@ -72,9 +72,12 @@ RowLosses row_losses(at::Tensor z, at::Tensor teacher_z, const at::Tensor& label
 class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden, const at::Tensor& head,
-                               const at::Tensor& teacher_hidden, const at::Tensor& teacher_head,
-                               const at::Tensor& labels, double divisor, const LossOptions& options,
-                               bool want_hidden_gradient, bool want_head_gradient) {
+                               const std::optional<at::Tensor>& optional_teacher_hidden,
+                               const std::optional<at::Tensor>& optional_teacher_head, const at::Tensor& labels,
+                               double divisor, const LossOptions& options, bool want_hidden_gradient,
+                               bool want_head_gradient) {
+    const auto teacher_hidden = tensor_or_undefined(optional_teacher_hidden);
+    const auto teacher_head = tensor_or_undefined(optional_teacher_head);
     const auto rows = hidden.size(0);
     const auto columns = options.vocab_limit > 0 ? options.vocab_limit : head.size(0);
     const auto compute = hidden.scalar_type();
@@ -154,8 +157,8 @@ LossSums chunked_loss(const at::Tensor& student_hidden, const at::Tensor& studen
   check_shapes(student_hidden, student_head, teacher_hidden, teacher_head, labels, options);
   const bool distill = options.kl_weight != 0.0;
   const bool graph = at::GradMode::is_enabled();
-  const auto outputs = ChunkedLoss::apply(student_hidden, student_head, distill ? teacher_hidden : at::Tensor(),
-                                          distill ? teacher_head : at::Tensor(), labels, divisor, options,
+  const auto outputs = ChunkedLoss::apply(student_hidden, student_head, optional_tensor(distill ? teacher_hidden : at::Tensor()),
+                                          optional_tensor(distill ? teacher_head : at::Tensor()), labels, divisor, options,
                                           graph && student_hidden.requires_grad(),
                                           graph && student_head.requires_grad());
   return {outputs[0], outputs[1], outputs[2]};

@@ -62,9 +62,10 @@ constexpr std::size_t kInputs = 6;  // q, k, v, g, beta, initial_state
 class GatedDelta : public torch::autograd::Function<GatedDelta> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               const at::Tensor& g, const at::Tensor& beta, const at::Tensor& initial_state,
-                               double scale, const c10::intrusive_ptr<ChunkLayout>& layout, bool want_final_state,
+                               const at::Tensor& g, const at::Tensor& beta,
+                               const std::optional<at::Tensor>& optional_state, double scale, const c10::intrusive_ptr<ChunkLayout>& layout, bool want_final_state,
                                bool graph) {
+    const auto initial_state = tensor_or_undefined(optional_state);
     const auto heads = v.size(1);
     const auto options = v.options().dtype(statistics_type(q));
     auto running = initial_state.defined()
@@ -184,7 +185,7 @@ GatedDeltaOutput gated_delta_in_blocks(const at::Tensor& q, const at::Tensor& k,
   for (const auto& x : {q, k, v, g, beta, initial_state}) {
     graph = graph || (x.defined() && x.requires_grad());
   }
-  const auto outputs = GatedDelta::apply(q, k, v, g, beta, initial_state, scale, layout, want_final_state,
+  const auto outputs = GatedDelta::apply(q, k, v, g, beta, optional_tensor(initial_state), scale, layout, want_final_state,
                                          graph && at::GradMode::is_enabled());
   return {outputs[0], want_final_state ? outputs[1] : at::Tensor()};
 }

@@ -6,6 +6,7 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/elementwise.hpp"
+#include "precision.hpp"
 
 namespace hydra::ops {
 namespace {
@@ -24,7 +25,8 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, at::Scalar
 class Linear : public torch::autograd::Function<Linear> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
+                            const std::optional<at::Tensor>& optional_bias) {
+    const auto bias = tensor_or_undefined(optional_bias);
     ctx->save_for_backward({x, weight, bias});
     const auto w = weight.to(x.scalar_type());
     return bias.defined() ? at::addmm(bias.to(x.scalar_type()), x, w.t()) : at::mm(x, w.t());
@@ -100,11 +102,11 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   HYDRA_CHECK(weight.dim() == 2 && weight.size(1) == x.size(-1), "linear: weight ", weight.sizes(), " for x ",
               x.sizes());
   if (x.dim() == 2) {
-    return Linear::apply(x, weight, bias);
+    return Linear::apply(x, weight, optional_tensor(bias));
   }
   auto shape = x.sizes().vec();
   shape.back() = weight.size(0);
-  return Linear::apply(x.reshape({-1, x.size(-1)}), weight, bias).view(shape);
+  return Linear::apply(x.reshape({-1, x.size(-1)}), weight, optional_tensor(bias)).view(shape);
 }
 
 at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& down) {

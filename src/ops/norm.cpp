@@ -16,7 +16,9 @@ using torch::autograd::variable_list;
 
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, double m, double eps) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const std::optional<at::Tensor>& channel_weight,
+                            double m, double eps) {
+    const auto weight = tensor_or_undefined(channel_weight);
     const auto type = statistics_type(x);
     const auto wide = x.to(type);
     const auto r = wide.square().sum(-1, /*keepdim=*/true).div_(m).add_(eps).rsqrt_();
@@ -38,7 +40,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const auto wide = x.to(type);
     const auto dy = gradients[0].to(type);
     variable_list result(4);
-    if (ctx->needs_input_grad(1) && weight.defined()) {
+    if (weight.defined() && ctx->needs_input_grad(1)) {
       result[1] = (dy * wide).mul_(r).reshape({-1, x.size(-1)}).sum(0).to(weight.scalar_type());
     }
     if (ctx->needs_input_grad(0)) {
@@ -56,9 +58,9 @@ class Normalize : public torch::autograd::Function<Normalize> {
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   HYDRA_CHECK(!weight.defined() || (weight.dim() == 1 && weight.size(0) == x.size(-1)), "norm weight ", weight.sizes(),
               " for rows of ", x.size(-1));
-  return Normalize::apply(x, weight, static_cast<double>(x.size(-1)), eps);
+  return Normalize::apply(x, optional_tensor(weight), static_cast<double>(x.size(-1)), eps);
 }
 
-at::Tensor l2_norm(const at::Tensor& x) { return Normalize::apply(x, at::Tensor(), 1.0, 1e-6); }
+at::Tensor l2_norm(const at::Tensor& x) { return Normalize::apply(x, optional_tensor({}), 1.0, 1e-6); }
 
 }  // namespace hydra::ops

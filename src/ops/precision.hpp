@@ -1,12 +1,21 @@
 #pragma once
-// The type of statistics, states and sums for a tensor's type (overview.md section 5).
+// Small helpers of the autograd Functions: the type of statistics, states and sums for a tensor's type (fp32; fp64 for
+// fp64), and tensors that may be undefined.
 
 #include <ATen/core/Tensor.h>
+
+#include <optional>
 
 namespace hydra::ops {
 
 inline at::ScalarType statistics_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
+
+// An argument of an autograd Function that may be undefined: as a plain tensor it would have to be defined.
+inline std::optional<at::Tensor> optional_tensor(const at::Tensor& x) {
+  return x.defined() ? std::optional<at::Tensor>(x) : std::nullopt;
+}
+inline at::Tensor tensor_or_undefined(const std::optional<at::Tensor>& x) { return x.value_or(at::Tensor()); }
 
 }  // namespace hydra::ops
