@@ -18,7 +18,7 @@ struct ProgressOptions {
   double log_seconds = 10.0;    // between log lines where standard error is no terminal
   // For tests; the defaults are std::cerr, whether standard error is a terminal, and a steady clock in seconds.
   std::ostream* out = nullptr;
-  std::function<double()> clock;
+  std::function<double()> clock = {};
 };
 
 class Progress {
