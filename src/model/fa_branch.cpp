@@ -1,0 +1,61 @@
+// Full-attention branch (method.md 4.1): q = q_norm(W_q x) s_t, k = k_norm(W_k x), v = W_v x, no RoPE by default, causal
+// softmax over the stored KV groups, gate sigmoid(W_g x + b). K and V exist for touched groups only.
+
+#include <ATen/ATen.h>
+
+#include "attention.hpp"
+#include "hydrahead/ops/elementwise.hpp"
+
+namespace hydra::model {
+namespace {
+
+struct Projections {
+  at::Tensor q, k, v;  // [N, H_F, d], [N, touched, d] x2
+};
+
+Projections own_projections(const FaBranch& fa, const at::Tensor& x, std::int64_t head_dim) {
+  return {project_heads(x, fa.q, fa.q_bias, head_dim), project_heads(x, fa.k, fa.k_bias, head_dim),
+          project_heads(x, fa.v, fa.v_bias, head_dim)};
+}
+
+// With one K/V head per query head (mha), a group is read at the rows of its first head (method.md section 11).
+Projections from_shared(const SharedProjections& shared, const LayerPlan& plan, const Qwen3Config& base) {
+  std::vector<std::int64_t> kv_heads = plan.kv_groups;
+  if (shared.k.size(1) != base.kv_heads) {
+    for (std::int64_t& head : kv_heads) {
+      head *= base.group_size();
+    }
+  }
+  return {select_heads(shared.q, plan.fa_heads), select_heads(shared.k, kv_heads), select_heads(shared.v, kv_heads)};
+}
+
+}  // namespace
+
+BranchOutput fa_branch(const Model& model, std::int64_t layer, const at::Tensor& x, const SharedProjections& shared,
+                       const AttentionRows& rows) {
+  const Qwen3Config& base = model.config.base;
+  const FaConfig& options = model.config.hybrid->fa;
+  const LayerPlan& plan = model.config.plan->layers[layer];
+  const FaBranch& fa = model.layers[layer].hybrid.fa;
+
+  auto [q, k, v] =
+      shared.q.defined() ? from_shared(shared, plan, base) : own_projections(fa, x, base.head_dim);
+  q = ops::rms_norm(q, fa.q_norm, base.rms_norm_eps);
+  k = ops::rms_norm(k, fa.k_norm, base.rms_norm_eps);
+  if (options.rope) {
+    q = ops::rotate(q, rows.tables.cos, rows.tables.sin);
+    k = ops::rotate(k, rows.tables.cos, rows.tables.sin);
+  }
+  if (rows.log_scale) {
+    q = (q * rows.tables.log_scale.view({-1, 1, 1})).to(q.scalar_type());
+  }
+  BranchOutput output;
+  output.heads = attend(q, k, v, plan.kv_index, rows);
+  if (options.gate != FaGate::none) {
+    const std::int64_t gate_width = options.gate == FaGate::headwise ? 1 : base.head_dim;
+    output.gate = project_heads(x, fa.g, fa.g_bias, gate_width).sigmoid();
+  }
+  return output;
+}
+
+}  // namespace hydra::model
