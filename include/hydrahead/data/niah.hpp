@@ -42,8 +42,8 @@ struct NiahSample {
   std::string id;                            // "niah_single_1/4096/17"
   NiahTask task = NiahTask::single_1;
   std::int64_t length = 0, index = 0;
-  std::string prompt_text, answer_prefix;    // prompt_text ends with answer_prefix: what the model reads is prompt_text
-  std::vector<text::TokenId> ids;            // of prompt_text
+  std::string prompt_text, answer_prefix;    // what the model reads is prompt_text + answer_prefix
+  std::vector<text::TokenId> ids;            // of prompt_text + answer_prefix
   std::vector<std::string> references, query;
   std::vector<TokenSpan> needles, values;    // in ids, one for each reference
   std::vector<double> depths;                // of each reference: its needle's first token / prompt tokens
