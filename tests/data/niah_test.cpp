@@ -120,7 +120,8 @@ TEST_P(NiahFit, IsExactAtEveryLength) {
                                                                        : 45;
       EXPECT_GT(used + unit, length) << sample.id;
       if (length >= 4096) {
-        EXPECT_GE(static_cast<double>(used), 0.97 * static_cast<double>(length)) << sample.id;
+        const double least_fill = spec.key == ItemKind::uuids ? 0.97 : 0.99;  // a line of two uuids is 2% of 4096
+        EXPECT_GE(static_cast<double>(used), least_fill * static_cast<double>(length)) << sample.id;
         EXPECT_EQ(sample.budget, 128);
       }
       const std::int64_t references = spec.queries * spec.values;
