@@ -38,7 +38,7 @@ io::NamedTensors stored_tensors(Model& model, at::ScalarType type) {
   io::NamedTensors tensors;
   for (const Parameter& parameter : parameters(model)) {
     const at::Tensor stored = parameter.tensor->detach().to(parameter.keep_fp32 ? at::kFloat : type);
-    if (!at::isfinite(stored).all().item<bool>()) {
+    if (!all_finite(stored)) {
       throw Error(detail::concat("tensor ", parameter.name, " holds values that are not finite as ",
                                  at::toString(stored.scalar_type()), ": the model is not saved"));
     }
@@ -75,6 +75,9 @@ void save_model(Model& model, const std::filesystem::path& dir, const SaveOption
   io::write_model_tensors(out.path(), tensors, options.max_shard_bytes);
   if (!options.tokenizer_source.empty()) {
     io::copy_tokenizer_files(options.tokenizer_source, out.path());
+  }
+  for (const auto& [name, content] : options.extra_files) {
+    write_file_atomic(out.path() / name, content);
   }
   check_saved(out.path(), config, tensors);
   out.commit();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hydrahead/config/binder.hpp"
@@ -28,6 +29,7 @@ struct HeadPlan {
 };
 
 enum class HeadRule { fixed, layer_random, layer_interp, global_random, global_interp, global_interp_c, layer_wise };
+std::string_view rule_name(HeadRule rule);
 enum class HeadUnit { head, kv_group };
 enum class HeadBudget { heads, kv_groups };
 
@@ -60,6 +62,7 @@ HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::
 
 // heads.yaml: {version: 1, teacher_sha256, rule, seed, heads: [[...], ...]}. teacher_sha256 "" skips that check.
 HeadPlan read_plan(const std::filesystem::path& file, const Qwen3Config& config, const std::string& teacher_sha256);
+std::string plan_text(const HeadPlan& plan);  // the file's content
 void write_plan(const std::filesystem::path& file, const HeadPlan& plan);
 
 // KV bytes per token and constant state bytes of a plan (method.md 3.7, section 9).

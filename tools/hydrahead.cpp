@@ -1,0 +1,68 @@
+// The command line: one subcommand a verb. Turns exceptions into exit statuses: 0 done, 1 failed while working, 2 the
+// request is wrong, 75 stopped by a signal after saving.
+
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include "hydrahead/base/error.hpp"
+#include "hydrahead/base/log.hpp"
+#include "hydrahead/base/signals.hpp"
+#include "verbs.hpp"
+#include "version.hpp"
+
+namespace {
+
+enum ExitStatus { done = 0, failed = 1, wrong_request = 2, stopped = 75 };
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+// Runs the verb that `argv` names; its exceptions become log lines and a status.
+int run(CLI::App& app, int argc, char** argv, int& exit_status) {
+  try {
+    app.parse(argc, argv);
+    return exit_status;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? done : wrong_request;  // prints help, or the error
+  } catch (const hydra::UserError& error) {
+    hydra::log_error(error.what());
+    return wrong_request;
+  } catch (const hydra::Interrupted& error) {
+    hydra::log_warning(error.what());
+    return stopped;
+  } catch (const c10::OutOfMemoryError& error) {
+    hydra::log_error("out of GPU memory: ", first_line(error.what_without_backtrace()),
+                     " Smaller values of stages.*.micro_batch, stages.*.loss_chunk or stages.*.context need less.");
+  } catch (const c10::Error& error) {
+    hydra::log_error(first_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    hydra::log_error(error.what());
+  }
+  return failed;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace hydra::tools;
+  CLI::App app{"hydrahead: turns a Qwen3 checkpoint into a long-context hybrid of full and linear attention heads"};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  int exit_status = done;
+  add_inspect(app, exit_status);
+  add_verify(app, exit_status);
+  add_tokenize(app, exit_status);
+  add_convert(app, exit_status);
+  add_train(app, exit_status);
+  add_eval(app, exit_status);
+  add_generate(app, exit_status);
+  add_export(app, exit_status);
+  add_bench(app, exit_status);
+  add_launch(app, exit_status);
+  hydra::install_stop_signals();
+  return run(app, argc, argv, exit_status);
+}
