@@ -1,0 +1,27 @@
+#pragma once
+// A whole run of a config file: conversion if it is not done yet, the stages in order, each from the result of the one before,
+// and the evaluation after each phase. Everything is found again in the run directory, so a run can stop anywhere.
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <string>
+
+#include "hydrahead/dist/communicator.hpp"
+#include "hydrahead/train/run_config.hpp"
+
+namespace hydra::train {
+
+struct TrainOptions {
+  bool resume = false;                // continue the run, or start it where there is none
+  std::filesystem::path resume_from;  // a checkpoint of this run instead of the newest complete one; needs resume
+  std::string only_stage;             // run just this stage; those before it are done
+};
+
+// Throws Interrupted when a signal stopped it: the state is saved.
+void run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device);
+
+// What run_training would do, without touching anything: resolved config, steps, parameters, memory, checkpoint sizes.
+std::string describe_run(const RunConfig& config, int ranks, const at::Device& device);
+
+}  // namespace hydra::train

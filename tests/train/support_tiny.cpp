@@ -1,0 +1,129 @@
+#include "tests/train/support_tiny.hpp"
+
+#include <ATen/ATen.h>
+
+#include "hydrahead/base/random.hpp"
+#include "hydrahead/io/safetensors.hpp"
+
+namespace hydra::train::test {
+
+model::ModelConfig tiny_config(bool hybrid) {
+  model::ModelConfig config;
+  config.base.vocab_size = 101;
+  config.base.hidden_size = 48;
+  config.base.intermediate_size = 80;
+  config.base.layers = 2;
+  config.base.heads = 4;
+  config.base.kv_heads = 2;
+  config.base.head_dim = 16;
+  config.base.max_position = 128;
+  config.base.tie_word_embeddings = true;
+  config.base.rope.theta = 10000.0;
+  config.base.dtype = "float32";
+  if (hybrid) {
+    config.hybrid = model::HybridConfig{};
+    config.plan = model::make_plan(config.base, {{0, 3}, {}}, "test");
+  }
+  return config;
+}
+
+model::Model tiny_model(bool hybrid, std::int64_t seed) { return model::random_model(tiny_config(hybrid), {}, seed); }
+
+data::Row RandomRows::row(std::uint64_t index) const {
+  RandomStream random(seed_, static_cast<std::uint32_t>(index));
+  data::Row row;
+  const std::uint32_t documents = 1 + random.below(3);
+  for (std::uint32_t d = 0; d < documents; ++d) {
+    const auto longest = static_cast<std::uint32_t>(context_ / documents);
+    const std::int64_t length = 1 + random.below(longest);
+    for (std::int64_t t = 0; t < length; ++t) {
+      row.ids.push_back(static_cast<std::int32_t>(random.below(101)));
+      row.labels.push_back(-1);
+      if (t > 0) {
+        row.labels[row.labels.size() - 2] = row.ids.back();
+      }
+    }
+    row.lengths.push_back(length);
+    row.documents.push_back("random:" + std::to_string(index) + "." + std::to_string(d));
+  }
+  return row;
+}
+
+StageSchedule tiny_schedule(std::int64_t steps, std::int64_t global_batch) {
+  StageSchedule schedule;
+  schedule.steps = steps;
+  schedule.context = kContext;
+  schedule.global_batch = global_batch;
+  schedule.lr = {.peak = 3e-3, .final_rate = 1e-4, .schedule = optim::Schedule::cosine, .warmup = 3};
+  return schedule;
+}
+
+std::vector<Stage> tiny_stages(std::int64_t steps, std::int64_t global_batch) {
+  StagesConfig config;
+  config.align.emplace().schedule = tiny_schedule(steps, global_batch);
+  config.distill.emplace().schedule = tiny_schedule(steps, global_batch);
+  config.long_context.emplace().schedule = tiny_schedule(steps, global_batch);
+  return make_stages(config, model::LogScaleMode::stage3_and_inference, 101);
+}
+
+Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher, const data::RowSource& rows,
+                dist::Communicator& communicator, const RunOptions& options,
+                const std::optional<checkpoint::Checkpoint>& resume) {
+  Trace trace;
+  checkpoint::RunState state;
+  state.stage = stage.name;
+  if (resume) {
+    state = resume->state;
+  }
+  const StageJob job{
+      .stage = stage,
+      .student = student,
+      .teacher = stage.needs_teacher ? teacher : nullptr,
+      .rows = rows,
+      .validation = options.validation,
+      .optimizer = options.optimizer,
+      .communicator = communicator,
+      .micro_batch = options.micro_batch,
+      .validate_every = options.validate_every,
+      .checkpoint_every = options.checkpoint_every,
+      .on_start = [&](const TrainableSplit& split) { trace.split = split; },
+      .on_step =
+          [&](const checkpoint::RunState& at, const StepReport& report) {
+            trace.losses.push_back(report.losses.loss);
+            trace.parts.push_back(report.losses.parts);
+            trace.norms.push_back(report.grad_norm);
+            trace.rates.push_back(report.rate);
+            if (options.after_step) {
+              options.after_step(at);
+            }
+          },
+      .on_validation = [&](const checkpoint::RunState&,
+                           const LossReport& report) { trace.validations.push_back(report); },
+      .save =
+          [&](const checkpoint::RunState& at, const io::NamedTensors& moments) {
+            trace.saved.push_back(at);
+            if (!options.checkpoints.empty()) {
+              const auto write_model = [&](const std::filesystem::path& dir) {
+                std::filesystem::create_directories(dir);
+                io::NamedTensors weights;
+                for (const model::Parameter& parameter : model::parameters(student)) {
+                  weights.emplace_back(parameter.name, parameter.tensor->detach());
+                }
+                io::write_safetensors(dir / "model.safetensors", weights);
+              };
+              checkpoint::write_checkpoint(options.checkpoints, at, write_model, moments);
+            }
+          }};
+  train_stage(job, state, resume);
+  return trace;
+}
+
+std::map<std::string, at::Tensor> snapshot(model::Model& model) {
+  std::map<std::string, at::Tensor> copies;
+  for (const model::Parameter& parameter : model::parameters(model)) {
+    copies[parameter.name] = parameter.tensor->detach().clone();
+  }
+  return copies;
+}
+
+}  // namespace hydra::train::test

@@ -1,0 +1,61 @@
+#pragma once
+// A tiny random teacher, its hybrid and rows of random tokens: whole stages run in seconds.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hydrahead/data/batch.hpp"
+#include "hydrahead/dist/communicator.hpp"
+#include "hydrahead/model/hydra_model.hpp"
+#include "hydrahead/train/trainer.hpp"
+
+namespace hydra::train::test {
+
+inline constexpr std::int64_t kContext = 24;
+
+// 2 layers, 4 heads of 16 over 2 KV heads, hidden 48, 101 tokens. `hybrid`: FA heads {0, 3} and {} of the two layers.
+model::ModelConfig tiny_config(bool hybrid);
+model::Model tiny_model(bool hybrid, std::int64_t seed);
+
+// Rows of `context` tokens or fewer, of one to three documents; a pure function of (seed, index).
+class RandomRows : public data::RowSource {
+ public:
+  explicit RandomRows(std::uint64_t seed, std::int64_t context = kContext) : seed_(seed), context_(context) {}
+  data::Row row(std::uint64_t index) const override;
+
+ private:
+  std::uint64_t seed_;
+  std::int64_t context_;
+};
+
+StageSchedule tiny_schedule(std::int64_t steps, std::int64_t global_batch = 4);
+std::vector<Stage> tiny_stages(std::int64_t steps, std::int64_t global_batch = 4);
+
+// What a stage did, as the tests want to see it.
+struct Trace {
+  std::vector<double> losses, norms, rates;
+  std::vector<std::vector<double>> parts;
+  std::vector<LossReport> validations;
+  std::vector<checkpoint::RunState> saved;
+  TrainableSplit split;
+};
+
+struct RunOptions {
+  std::int64_t micro_batch = 2;
+  optim::OptimizerConfig optimizer;
+  std::vector<data::Row> validation;
+  std::int64_t validate_every = 0, checkpoint_every = 0;
+  std::filesystem::path checkpoints;  // empty: nothing is written
+  std::function<void(const checkpoint::RunState&)> after_step;
+};
+
+// Runs `stage` on the models in place, from `state` or anew.
+Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher, const data::RowSource& rows,
+                dist::Communicator& communicator, const RunOptions& options = {},
+                const std::optional<checkpoint::Checkpoint>& resume = std::nullopt);
+
+// Copies of all parameters by name.
+std::map<std::string, at::Tensor> snapshot(model::Model& model);
+
+}  // namespace hydra::train::test
