@@ -8,6 +8,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "distill_loss.hpp"
 #include "hydrahead/base/error.hpp"
 #include "precision.hpp"
 
@@ -37,36 +38,14 @@ void wide_addmm_(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
   }
 }
 
-struct RowLosses {
-  at::Tensor kl, ce;    // [rows]; kl undefined without a teacher
-  at::Tensor gradient;  // [rows, V], undefined unless wanted
-};
-
-// z and teacher_z [rows, V] are overwritten. The gradient is that of w_kl tau^2 KL + w_ce CE, not divided.
-RowLosses row_losses(at::Tensor z, at::Tensor teacher_z, const at::Tensor& labels, const LossOptions& options,
-                     bool want_gradient) {
-  const auto tau = options.temperature;
-  const auto column = labels.unsqueeze(1);
-  RowLosses result;
-  const auto log_p = at::log_softmax(z, 1);
-  result.ce = log_p.gather(1, column).squeeze(1).neg();
-  if (teacher_z.defined()) {
-    const auto log_student = tau == 1.0 ? log_p : at::log_softmax(z.div_(tau), 1);
-    const auto log_teacher = at::log_softmax(tau == 1.0 ? teacher_z : teacher_z.div_(tau), 1);
-    auto teacher = log_teacher.exp();
-    // p log p is 0 at p = 0, and -inf logits (masked columns) are excluded by their zero probability.
-    result.kl = (log_teacher - log_student).mul_(teacher).masked_fill_(teacher == 0, 0).sum(1).mul_(tau * tau);
-    if (want_gradient) {
-      result.gradient = log_student.exp().sub_(teacher).mul_(options.kl_weight * tau);
-      result.gradient.add_(log_p.exp(), options.ce_weight);
-    }
-  } else if (want_gradient) {
-    result.gradient = log_p.exp().mul_(options.ce_weight);
+RowLosses chunk_losses(const at::Tensor& z, const at::Tensor& teacher_z, const at::Tensor& labels, double divisor,
+                       const LossOptions& options, bool want_gradient, at::ScalarType gradient_type) {
+#if HYDRA_CUDA
+  if (z.is_cuda() && z.scalar_type() == at::kFloat) {
+    return row_losses_cuda(z, teacher_z, labels, divisor, options, want_gradient, gradient_type);
   }
-  if (want_gradient) {
-    result.gradient.scatter_add_(1, column, at::full({1, 1}, -options.ce_weight, z.options()).expand_as(column));
-  }
-  return result;
+#endif
+  return row_losses(z, teacher_z, labels, divisor, options, want_gradient, gradient_type);
 }
 
 class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
@@ -96,17 +75,14 @@ class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
       const auto count = std::min(options.chunk_rows, rows - begin);
       const auto h = hidden.narrow(0, begin, count);
       const auto teacher_z =
-          w_t.defined() ? wide_mm(teacher_hidden.narrow(0, begin, count), w_t.t()) : at::Tensor();
-      auto losses = row_losses(wide_mm(h, w.t()), teacher_z.defined() ? teacher_z.to(wide) : teacher_z,
-                               labels.narrow(0, begin, count), options, want_gradient);
+          w_t.defined() ? wide_mm(teacher_hidden.narrow(0, begin, count), w_t.t()).to(wide) : at::Tensor();
+      const auto losses = chunk_losses(wide_mm(h, w.t()), teacher_z, labels.narrow(0, begin, count), divisor, options,
+                                       want_gradient, compute);
       ce.add_(losses.ce.sum(0, false, at::kDouble));
       if (losses.kl.defined()) {
         kl.add_(losses.kl.sum(0, false, at::kDouble));
       }
-      if (!want_gradient) {
-        continue;
-      }
-      const auto dz = losses.gradient.div_(divisor).to(compute);
+      const auto& dz = losses.gradient;
       if (want_hidden_gradient) {
         auto target = d_hidden.narrow(0, begin, count);
         at::mm_out(target, dz, w);
@@ -115,19 +91,32 @@ class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
         wide_addmm_(d_head_used, dz.t(), h);
       }
     }
-    ctx->save_for_backward({d_hidden, want_head_gradient ? d_head.to(head.scalar_type()) : at::Tensor()});
+    if (want_hidden_gradient) {
+      ctx->saved_data["hidden"] = d_hidden;
+    }
+    if (want_head_gradient) {
+      ctx->saved_data["head"] = d_head.to(head.scalar_type());
+    }
     const auto total = (kl * options.kl_weight + ce * options.ce_weight) / divisor;
     ctx->mark_non_differentiable({kl, ce});
     return {total, kl, ce};
   }
 
+  // The stored gradients are scaled in place and handed over, not copied: the head's can be more than a GiB.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const auto saved = ctx->get_saved_variables();
     variable_list result(9);
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (saved[i].defined()) {
-        result[i] = saved[i] * gradients[0].to(saved[i].scalar_type());
-      }
+    const auto take = [&](const char* name, at::Tensor& target) {
+      const auto found = ctx->saved_data.find(name);
+      HYDRA_CHECK(found != ctx->saved_data.end(), "a second backward pass through chunked_loss");
+      target = found->second.toTensor();
+      ctx->saved_data.erase(found);
+      target.mul_(gradients[0].to(target.scalar_type()));
+    };
+    if (ctx->needs_input_grad(0)) {
+      take("hidden", result[0]);
+    }
+    if (ctx->needs_input_grad(1)) {
+      take("head", result[1]);
     }
     return result;
   }

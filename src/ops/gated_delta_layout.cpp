@@ -53,7 +53,9 @@ c10::intrusive_ptr<ChunkLayout> make_chunk_layout(const Sequences& sequences, co
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int64_t a, std::int64_t b) { return chunks_of(a) > chunks_of(b); });
   layout->ordered = std::is_sorted(order.begin(), order.end());
-  layout->order = index_tensor(order, device);
+  if (!layout->ordered) {
+    layout->order = index_tensor(order, device);
+  }
   layout->regular = count * sequences.max_length == sequences.rows() && sequences.max_length % kChunk == 0;
   layout->active.assign(static_cast<std::size_t>((sequences.max_length + kChunk - 1) / kChunk), 0);
   for (std::int64_t s = 0; s < count; ++s) {

@@ -28,8 +28,8 @@ struct ChunkBlock {
 struct ChunkLayout : torch::CustomClassHolder {
   std::int64_t sequence_count = 0;
   std::vector<std::int64_t> active;  // [steps] number of sequences with a chunk at this step
-  at::Tensor order;                  // [S] sequence at each position of the ordering
-  bool ordered = true;               // order is the identity
+  bool ordered = true;               // sequences stand in their own order
+  at::Tensor order;                  // [S] sequence at each position of the ordering, unless `ordered`
   bool regular = false;              // equal lengths, whole chunks: packing is a permutation
   std::int64_t steps() const { return static_cast<std::int64_t>(active.size()); }
   std::vector<ChunkBlock> blocks;
