@@ -1,0 +1,33 @@
+#pragma once
+// Which rank this process is: torchrun's variables, then Slurm's, then OpenMPI's, else a single process.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hydrahead/dist/communicator.hpp"
+
+namespace hydra::dist {
+
+struct LaunchEnv {
+  std::string launcher = "single";  // torchrun (also `hydrahead launch`) | slurm | openmpi | single
+  int rank = 0, local_rank = 0, world_size = 1;
+  std::string master_address;  // of rank 0's store; empty for a single process
+  int master_port = 0;
+  bool agent_store = false;  // torchrun's agent serves the port already
+  std::string store_prefix;  // differs between torchrun's restarts
+};
+
+// Looks a variable up; nothing if it is not set.
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+// UserError naming the variable that is missing or wrong.
+LaunchEnv read_launch_env(const Lookup& lookup);
+LaunchEnv read_launch_env();  // from the process environment
+
+// Solo for one rank, else NCCL on CUDA device `local_rank`. All ranks have joined when it returns; a UserError after
+// `timeout_seconds` names the address, the port and the missing ranks, another one two ranks on the same device.
+std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, int timeout_seconds = 300);
+
+}  // namespace hydra::dist
