@@ -12,6 +12,8 @@
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/signals.hpp"
+#include "hydrahead/dist/local_launch.hpp"
+#include "hydrahead/train/run_config.hpp"
 #include "verbs.hpp"
 #include "version.hpp"
 
@@ -53,16 +55,15 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   int exit_status = done;
-  add_inspect(app, exit_status);
   add_verify(app, exit_status);
   add_tokenize(app, exit_status);
   add_convert(app, exit_status);
-  add_train(app, exit_status);
-  add_eval(app, exit_status);
   add_generate(app, exit_status);
-  add_export(app, exit_status);
-  add_bench(app, exit_status);
   add_launch(app, exit_status);
+  app.add_subcommand("document-config", "print docs/config.md")->group("")->callback([] {
+    std::cout << hydra::train::config_documentation();
+  });
+  hydra::dist::follow_launcher();
   hydra::install_stop_signals();
   return run(app, argc, argv, exit_status);
 }
