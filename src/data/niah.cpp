@@ -162,15 +162,11 @@ struct NiahBuilder::Impl {
       return;
     }
     std::size_t line = 0;
-    const std::function<std::string()> noise = [&] {
+    const std::function<std::string()> noise = [&]() -> std::string {
       if (length < full_noise_line_length) {
         return std::string(noise_sentences[line++ % std::size(noise_sentences)]);
       }
-      std::string text;
-      for (const std::string_view sentence : noise_sentences) {
-        text.append(text.empty() ? "" : " ").append(sentence);
-      }
-      return text;
+      return noise_line();
     };
     const std::function<std::string()> distractor = [&] {
       const std::string key = key_maker.next(distractors);

@@ -44,6 +44,17 @@ std::optional<NiahTask> task_of(std::string_view name) {
   return std::nullopt;
 }
 
+const std::string& noise_line() {
+  static const std::string line = [] {
+    std::string text;
+    for (const std::string_view sentence : noise_sentences) {
+      text.append(text.empty() ? "" : " ").append(sentence);
+    }
+    return text;
+  }();
+  return line;
+}
+
 NiahPrompt niah_prompt(ItemKind value, bool plural, const std::vector<std::string>& query) {
   const std::string many(plural_name(value));
   const std::string one = many.substr(0, many.size() - 1);

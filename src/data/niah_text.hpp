@@ -25,6 +25,9 @@ const NiahSpec& niah_spec(NiahTask task);
 inline constexpr std::string_view noise_sentences[] = {"The grass is green.", "The sky is blue.", "The sun is yellow.",
                                                        "Here we go.", "There and back again."};
 
+// The five sentences joined by spaces.
+const std::string& noise_line();
+
 // The text before the haystack (with the newline after it), the question after it (without the newline before it), and the start
 // of the answer, which begins with a space.
 struct NiahPrompt {
