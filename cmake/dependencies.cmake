@@ -33,9 +33,11 @@ add_library(torch_wheel INTERFACE)
 target_include_directories(torch_wheel SYSTEM INTERFACE
   ${HYDRA_SITE_PACKAGES}/torch/include ${HYDRA_SITE_PACKAGES}/torch/include/torch/csrc/api/include)
 target_compile_definitions(torch_wheel INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
+# libtorch exports parts of std::filesystem from its own build (remove_all among them, which crashes in other programs):
+# libstdc++ stands first, so that ours are bound to it.
 # --no-as-needed: without it libtorch_cuda is dropped and no CUDA back end registers.
 target_link_libraries(torch_wheel INTERFACE
-  -Wl,--no-as-needed ${_torch_lib}/libtorch.so ${_torch_lib}/libtorch_cpu.so ${_torch_lib}/libc10.so)
+  stdc++ -Wl,--no-as-needed ${_torch_lib}/libtorch.so ${_torch_lib}/libtorch_cpu.so ${_torch_lib}/libc10.so)
 if(HYDRA_CUDA)
   file(STRINGS ${_nvidia}/nccl/include/nccl.h _nccl_code REGEX "define NCCL_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE "[^0-9;]*NCCL_(MAJOR|MINOR|PATCH) ([0-9]+)[^;]*" "\\2" _nccl "${_nccl_code}")
