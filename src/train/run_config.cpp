@@ -71,8 +71,8 @@ std::string resolved_yaml(const RunConfig& config) {
 
 std::string config_documentation() {
   RunConfig defaults;
-  return "# Configuration\n\nEvery key of a run's YAML file. `hydrahead train --document-config` writes this page; do "
-         "not edit it.\n" +
+  return "# Configuration\n\nEvery key of a run's YAML file, with its default. `hydrahead document-config` writes this "
+         "page.\n" +
          config::document([&](config::Binder& binder) { describe(binder, defaults); });
 }
 
