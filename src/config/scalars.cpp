@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <limits>
 
 namespace hydra::config {
 namespace {
@@ -33,7 +35,7 @@ std::optional<std::string> decimal_text(std::string_view text) {
 }
 
 template <class T>
-std::optional<T> parse_all(const std::string& text) {
+std::optional<T> parse_all(std::string_view text) {
   T value{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   return status == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
@@ -92,8 +94,12 @@ std::optional<bool> parse_flag(std::string_view text) {
 
 std::string format_number(double value) {
   std::array<char, 32> buffer;
-  const auto [end, status] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return std::string(buffer.data(), end);
+  for (int digits = 1;; ++digits) {
+    std::snprintf(buffer.data(), buffer.size(), "%.*g", digits, value);
+    if (digits == std::numeric_limits<double>::max_digits10 || parse_all<double>(buffer.data()) == value) {
+      return buffer.data();
+    }
+  }
 }
 
 }  // namespace hydra::config

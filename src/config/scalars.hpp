@@ -18,7 +18,7 @@ std::optional<std::int64_t> parse_token_count(std::string_view text);
 // true or false.
 std::optional<bool> parse_flag(std::string_view text);
 
-// The shortest text that reads back to the same value.
+// The fewest digits that read back to the same value.
 std::string format_number(double value);
 
 }  // namespace hydra::config
