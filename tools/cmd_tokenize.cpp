@@ -99,19 +99,18 @@ void tokenize_files(const text::Tokenizer& tokenizer, Options& options) {
     ingest.end_token = *id;
   }
   std::unique_ptr<metrics::Progress> line;
-  const data::IngestReport report =
-      data::ingest({options.inputs.begin(), options.inputs.end()}, tokenizer, options.out, ingest,
-                   [&](const data::IngestProgress& progress) {
-                     if (!line) {
-                       metrics::ProgressOptions shown;
-                       shown.title = "tokenize";
-                       shown.unit = "bytes";
-                       shown.total = progress.bytes_total;
-                       line = std::make_unique<metrics::Progress>(shown);
-                     }
-                     line->update(progress.bytes_done, metrics::count_text(static_cast<double>(progress.report.tokens)) +
-                                                           " tokens");
-                   });
+  const data::IngestReport report = data::ingest(
+      {options.inputs.begin(), options.inputs.end()}, tokenizer, options.out, ingest,
+      [&](const data::IngestProgress& progress) {
+        if (!line) {
+          metrics::ProgressOptions shown;
+          shown.title = "tokenize";
+          shown.unit = "bytes";
+          shown.total = progress.bytes_total;
+          line = std::make_unique<metrics::Progress>(shown);
+        }
+        line->update(progress.bytes_done, metrics::count_text(static_cast<double>(progress.report.tokens)) + " tokens");
+      });
   if (line) {
     line->finish();
   }
@@ -139,12 +138,15 @@ void add_tokenize(CLI::App& app, int&) {
   verb->add_option("--special-tokens", options->special_tokens,
                    "text that spells a special token: parse it (default of --ids) or leave it text (default of files)")
       ->check(CLI::IsMember({"default", "parse", "text"}));
-  verb->add_option("--end-token", options->end_token, "token behind every document (default <|endoftext|>, else eos_token)");
+  verb->add_option("--end-token", options->end_token,
+                   "token behind every document (default <|endoftext|>, else eos_token)");
   verb->add_option("--max-bad-share", options->ingest.max_bad_share, "largest share of malformed lines")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  CLI::Option* ids = verb->add_flag("--ids", options->ids, "one JSON string a line in, one JSON array of ids a line out");
-  verb->add_flag("--decode", options->decode, "one JSON array of ids a line in, one JSON string a line out")->excludes(ids);
+  CLI::Option* ids =
+      verb->add_flag("--ids", options->ids, "one JSON string a line in, one JSON array of ids a line out");
+  verb->add_flag("--decode", options->decode, "one JSON array of ids a line in, one JSON string a line out")
+      ->excludes(ids);
   verb->add_flag("--skip-special", options->skip_special, "with --decode: leave special tokens out");
   verb->callback([options] {
     const text::Tokenizer tokenizer = text::Tokenizer::load(options->tokenizer);

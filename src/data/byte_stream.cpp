@@ -205,7 +205,9 @@ std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path) {
   if (head.starts_with("\x1F\x8B")) {
     return std::make_unique<GzipStream>(std::move(file));
   }
-  if (head.starts_with(std::string_view("\xFD" "7zXZ\0", 6))) {
+  if (head.starts_with(std::string_view("\xFD"
+                                        "7zXZ\0",
+                                        6))) {
     return std::make_unique<XzStream>(std::move(file));
   }
   if (head.starts_with("\x28\xB5\x2F\xFD")) {

@@ -179,8 +179,8 @@ void require_usable(const IngestReport& report, const IngestOptions& options) {
     }
   }
   HYDRA_REQUIRE(static_cast<double>(malformed) <= options.max_bad_share * static_cast<double>(report.lines),
-                "malformed lines: found ", malformed, " of ", report.lines, " (", where, "), expected a share of at most ",
-                options.max_bad_share);
+                "malformed lines: found ", malformed, " of ", report.lines, " (", where,
+                "), expected a share of at most ", options.max_bad_share);
   HYDRA_REQUIRE(report.kept > 0, "found no document to keep among ", report.lines, " lines, expected at least one");
 }
 
@@ -218,8 +218,7 @@ text::TokenId end_of_document(const text::Tokenizer& tokenizer, const fs::path& 
   const Json config = read_json_file(config_path.string());
   const auto found = config.find("eos_token");
   const Json token = found == config.end() ? Json() : found->is_object() ? found->value("content", Json()) : *found;
-  const std::optional<text::TokenId> id =
-      token.is_string() ? tokenizer.id_of(token.get<std::string>()) : std::nullopt;
+  const std::optional<text::TokenId> id = token.is_string() ? tokenizer.id_of(token.get<std::string>()) : std::nullopt;
   HYDRA_REQUIRE(id, config_path.string(), ": eos_token: found ", token.dump(), ", expected a token of tokenizer.json");
   return *id;
 }
@@ -248,9 +247,8 @@ IngestReport ingest(const std::vector<fs::path>& inputs, const text::Tokenizer& 
     }
   };
   while (std::optional<Batch> batch = reader.next()) {
-    pending.push_back(pool.submit([&tokenizer, &options, batch = std::move(*batch)] {
-      return tokenize_batch(batch, tokenizer, options);
-    }));
+    pending.push_back(pool.submit(
+        [&tokenizer, &options, batch = std::move(*batch)] { return tokenize_batch(batch, tokenizer, options); }));
     if (pending.size() >= 4 * static_cast<std::size_t>(workers)) {
       collect_first();
     }

@@ -217,8 +217,11 @@ void TokenFileWriter::commit(const Json& description) {
   idx.close();
   HYDRA_CHECK(!idx.fail(), idx_path.string(), ": could not be written to the end; is the disk full?");
 
-  Json about = {{"dtype", name_of(type_)}, {"documents", documents()}, {"tokens", tokens_},
-                {"id_limit", id_limit_},   {"largest_id", largest_id_}};
+  Json about = {{"dtype", name_of(type_)},
+                {"documents", documents()},
+                {"tokens", tokens_},
+                {"id_limit", id_limit_},
+                {"largest_id", largest_id_}};
   about.update(description);
   sync_path(with_suffix(prefix_, ".bin.tmp"));
   sync_path(with_suffix(prefix_, ".idx.tmp"));

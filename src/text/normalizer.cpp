@@ -24,7 +24,8 @@ utf8proc_option_t options_of(NormalForm form) {
 }
 
 // A character is inert unless it has a combining class, changes on its own, or stands behind the first place of some
-// decomposition (then composition may join it to the character before it; Hangul vowels and finals come in this way too).
+// decomposition (then composition may join it to the character before it; Hangul vowels and finals come in this way
+// too).
 std::vector<bool> make_inert_table(NormalForm form) {
   const utf8proc_option_t options = options_of(form);
   const auto decomposition = static_cast<utf8proc_option_t>((options & ~UTF8PROC_COMPOSE) | UTF8PROC_DECOMPOSE);
@@ -42,7 +43,8 @@ std::vector<bool> make_inert_table(NormalForm form) {
     int boundary_class = 0;
     const utf8proc_ssize_t count =
         utf8proc_decompose_char(signed_code, parts.data(), parts.size(), decomposition, &boundary_class);
-    HYDRA_CHECK(count >= 1 && count <= static_cast<utf8proc_ssize_t>(parts.size()), "utf8proc: code point ", signed_code);
+    HYDRA_CHECK(count >= 1 && count <= static_cast<utf8proc_ssize_t>(parts.size()), "utf8proc: code point ",
+                signed_code);
     if (count == 1 && parts[0] == signed_code) {
       continue;
     }
@@ -95,8 +97,8 @@ Normalizer::Normalizer(NormalForm form) : form_(form), inert_(&inert_table(form)
 
 std::string_view Normalizer::apply(std::string_view text, std::string& buffer) const {
   bool changed = false;
-  std::size_t copied = 0;       // text[0, copied) is in the buffer, once something changed
-  std::size_t last_inert = 0;   // where the last inert character starts
+  std::size_t copied = 0;      // text[0, copied) is in the buffer, once something changed
+  std::size_t last_inert = 0;  // where the last inert character starts
   std::size_t position = 0;
   while (position < text.size()) {
     const std::size_t start = position;

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hydrahead/text/vocabulary.hpp"
 #include "hash.hpp"
+#include "hydrahead/text/vocabulary.hpp"
 
 namespace hydra::text {
 

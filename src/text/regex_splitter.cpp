@@ -2,12 +2,14 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <utf8proc.h>
 
 #include <array>
 #include <cstdint>
 #include <utility>
 
 #include "hydrahead/base/error.hpp"
+#include "hydrahead/text/unicode.hpp"
 
 namespace hydra::text {
 namespace {
@@ -29,6 +31,13 @@ std::string message_of(int code) {
 }
 
 }  // namespace
+
+std::string unicode_versions() {
+  std::array<char, 32> letters{};
+  pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, letters.data());
+  return detail::concat("letters ", letters.data(), " (PCRE2), normalization ", utf8proc_unicode_version(),
+                        " (utf8proc)");
+}
 
 struct RegexSplitter::Impl {
   Owned<pcre2_code> code;

@@ -1,5 +1,5 @@
-// translate_pattern: from Oniguruma's dialect (Ruby syntax, UTF-8) to PCRE2's. Only constructs that mean the same in both
-// pass; \s and \S become Unicode White_Space, since PCRE2's \s has U+180E besides.
+// translate_pattern: from Oniguruma's dialect (Ruby syntax, UTF-8) to PCRE2's. Only constructs that mean the same in
+// both pass; \s and \S become Unicode White_Space, since PCRE2's \s has U+180E besides.
 
 #include <algorithm>
 #include <string>
@@ -15,9 +15,7 @@ constexpr std::string_view white_space =
 constexpr std::string_view letter_escapes = "rntfdDpPx";
 constexpr std::string_view group_openings[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
 
-bool is_alphanumeric(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
+bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
 class Translator {
  public:

@@ -133,8 +133,8 @@ struct Tokenizer::Impl {
     }
     const auto token = [&](TokenId id) { out.push_back(id); };
     raw_tokens.cut(
-        text,
-        [&](std::string_view part) { normalized_tokens.cut(normalize(part, state.normalized), plain, token); }, token);
+        text, [&](std::string_view part) { normalized_tokens.cut(normalize(part, state.normalized), plain, token); },
+        token);
   }
 };
 

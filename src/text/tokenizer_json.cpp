@@ -310,8 +310,9 @@ void read_post_processor(const json& value, TokenizerSpec& spec) {
 }
 
 TokenizerSpec read_spec(const json& root, const TokenizerSax& lists) {
-  require_object(root, "", {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer",
-                            "post_processor", "decoder", "model"});
+  require_object(root, "",
+                 {"version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor",
+                  "decoder", "model"});
   require_one_of(field(root, "version"), "version", {"1.0"});
   require_one_of(field(root, "truncation"), "truncation", {nullptr});
   require_one_of(field(root, "padding"), "padding", {nullptr});

@@ -60,7 +60,8 @@ bool TokenizerSax::key(std::string& v) {
     vocab_spellings.add(v);
     return true;
   }
-  const bool taken = open_.size() == 2 && keys_[0] == "model" && ((v == "vocab" && has_vocab) || (v == "merges" && has_merges));
+  const bool taken =
+      open_.size() == 2 && keys_[0] == "model" && ((v == "vocab" && has_vocab) || (v == "merges" && has_merges));
   if (taken || open_.back()->contains(v)) {
     return fail("duplicate key \"" + v + "\"");
   }

@@ -1,6 +1,6 @@
 #pragma once
-// One pass over a tokenizer.json: the vocabulary and the merges, hundreds of thousands of entries, go into flat arrays; all
-// the rest, small, into a JSON value.
+// One pass over a tokenizer.json: the vocabulary and the merges, hundreds of thousands of entries, go into flat arrays;
+// all the rest, small, into a JSON value.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -31,10 +31,10 @@ class StringList {
 
 class TokenizerSax : public nlohmann::json_sax<nlohmann::json> {
  public:
-  nlohmann::json root;           // without model.vocab and model.merges
-  StringList vocab_spellings;    // model.vocab
+  nlohmann::json root;         // without model.vocab and model.merges
+  StringList vocab_spellings;  // model.vocab
   std::vector<std::int64_t> vocab_ids;
-  StringList merge_parts;        // model.merges, two parts each
+  StringList merge_parts;  // model.merges, two parts each
   bool has_vocab = false, has_merges = false;
   std::string problem;
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <bit>
 
-#include "hydrahead/text/unicode.hpp"
 #include "hash.hpp"
+#include "hydrahead/text/unicode.hpp"
 
 namespace hydra::text {
 namespace {

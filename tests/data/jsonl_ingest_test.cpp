@@ -50,9 +50,9 @@ struct DirtyCorpus {
       document("g" + std::to_string(i), sentence(random, 20));
     }
     lines[0] = "\xEF\xBB\xBF" + lines[0];  // byte order mark
-    for (const char* line : {"{\"id\":\"x1\",\"text\":\"bad \xFF\xFE byte\"}", R"({"id":"x2","text":""})",
-                             R"({"id":"x3","text":"   "})", "[1,2,3]", "17", R"({"id":"x4"})",
-                             R"({"id":"x5","text":null})", ""}) {
+    for (const char* line :
+         {"{\"id\":\"x1\",\"text\":\"bad \xFF\xFE byte\"}", R"({"id":"x2","text":""})", R"({"id":"x3","text":"   "})",
+          "[1,2,3]", "17", R"({"id":"x4"})", R"({"id":"x5","text":null})", ""}) {
       lines.emplace_back(line);
     }
     document("x6", std::string("nul \0 in", 8));
@@ -207,7 +207,8 @@ TEST(JsonlIngest, ASignalStopsItAndLeavesNothing) {
 
 TEST(JsonlIngest, SpecialTokensOnlyWhenAskedFor) {
   const test::TempDir dir;
-  std::ofstream(dir.path() / "far.jsonl") << R"({"text":"go <|far|> on"})" << "\n";
+  std::ofstream(dir.path() / "far.jsonl") << R"({"text":"go <|far|> on"})"
+                                          << "\n";
   IngestOptions options = options_with(1);
   options.parse_added_tokens = true;
   ingest({dir.path() / "far.jsonl"}, tokenizer(), dir.path() / "far", options);

@@ -99,13 +99,20 @@ TEST(TextReader, TextOfALine) {
   EXPECT_EQ(*text_of_line(R"( {"text": "nul \u0000 in"} )", "text"), std::string("nul \0 in", 8));
   EXPECT_EQ(*text_of_line(R"({"body": "b", "text": 3})", "body"), "b");
   const std::vector<std::pair<std::string, std::string_view>> skipped = {
-      {"", skip::empty_line},          {"  ", skip::empty_line},
-      {"{\"text\":\"bad \xFF byte\"}", skip::invalid_json}, {R"({"text":"cut in the mid)", skip::invalid_json},
-      {R"({"text":"lone \ud800 half"})", skip::invalid_json}, {R"({"text":"a"} x)", skip::invalid_json},
-      {"[1,2,3]", skip::no_object},    {"17", skip::no_object},
-      {R"([{"text":"a"}])", skip::no_object}, {R"({"id":"x4"})", skip::no_field},
-      {R"({"text":null})", skip::no_string}, {R"({"text":["a"]})", skip::no_string},
-      {R"({"text":{"text":"a"}})", skip::no_string}, {R"({"text":""})", skip::blank_text},
+      {"", skip::empty_line},
+      {"  ", skip::empty_line},
+      {"{\"text\":\"bad \xFF byte\"}", skip::invalid_json},
+      {R"({"text":"cut in the mid)", skip::invalid_json},
+      {R"({"text":"lone \ud800 half"})", skip::invalid_json},
+      {R"({"text":"a"} x)", skip::invalid_json},
+      {"[1,2,3]", skip::no_object},
+      {"17", skip::no_object},
+      {R"([{"text":"a"}])", skip::no_object},
+      {R"({"id":"x4"})", skip::no_field},
+      {R"({"text":null})", skip::no_string},
+      {R"({"text":["a"]})", skip::no_string},
+      {R"({"text":{"text":"a"}})", skip::no_string},
+      {R"({"text":""})", skip::blank_text},
       {R"({"text":" \n"})", skip::blank_text}};
   for (const auto& [line, reason] : skipped) {
     const auto text = text_of_line(line, "text");

@@ -123,10 +123,10 @@ TEST(TokenFile, RefusesBadIndexes) {
     EXPECT_FALSE(parse(good.substr(0, size), 12)) << size;
   }
   EXPECT_FALSE(parse(good + "x", 12));
-  EXPECT_FALSE(parse(megatron_index(5, {2, 1}, 4, {0, 1, 2}), 12));      // int64
+  EXPECT_FALSE(parse(megatron_index(5, {2, 1}, 4, {0, 1, 2}), 12));  // int64
   EXPECT_FALSE(parse(megatron_index(4, {2, -1}, 4, {0, 1, 2}), 4));
-  EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 2, {0, 1, 2}), 12));      // pointers of another width
-  EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 4, {0, 2, 1, 2}), 12));   // falling
+  EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 2, {0, 1, 2}), 12));     // pointers of another width
+  EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 4, {0, 2, 1, 2}), 12));  // falling
   EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 4, {1, 2}), 12));
   EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 4, {0, 1}), 12));
   EXPECT_FALSE(parse(megatron_index(4, {2, 1}, 4, {0, 1ll << 62}), 12));

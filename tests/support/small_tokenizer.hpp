@@ -11,11 +11,12 @@
 namespace hydra::test {
 
 inline Json added_token(int id, const std::string& content, bool special = true) {
-  return {{"id", id},         {"content", content}, {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},  {"normalized", false}, {"special", special}};
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
-// Ids 0-255 the bytes, 256 "th", 257 "the", 258 " the", 259 <|endoftext|>, 260 <|im_start|>, 261 <|im_end|>, and `extra`.
+// Ids 0-255 the bytes, 256 "th", 257 "the", 258 " the", 259 <|endoftext|>, 260 <|im_start|>, 261 <|im_end|>, and
+// `extra`.
 inline Json small_tokenizer(const std::vector<std::pair<int, std::string>>& extra = {}) {
   const std::string space = text::spelling_of_bytes(" ");
   Json vocab = Json::object();
@@ -64,7 +65,7 @@ inline Json llama3_style_tokenizer() {
   root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] =
       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
   root["model"]["ignore_merges"] = true;
-  root["model"]["vocab"]["123"] = 262;     // reachable by no merge
+  root["model"]["vocab"]["123"] = 262;  // reachable by no merge
   root["model"]["merges"] = Json::array({Json::array({"t", "h"}), Json::array({"th", "e"})});
   const Json begin = {{"SpecialToken", {{"id", "<|begin_of_text|>"}, {"type_id", 0}}}};
   const Json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
@@ -76,7 +77,8 @@ inline Json llama3_style_tokenizer() {
          {"single", {begin, sequence}},
          {"pair", Json::array()},
          {"special_tokens",
-          {{"<|begin_of_text|>", {{"id", "<|begin_of_text|>"}, {"ids", {300}}, {"tokens", {"<|begin_of_text|>"}}}}}}}}}};
+          {{"<|begin_of_text|>",
+            {{"id", "<|begin_of_text|>"}, {"ids", {300}}, {"tokens", {"<|begin_of_text|>"}}}}}}}}}};
   return root;
 }
 

@@ -1,10 +1,11 @@
 // The fuzz targets of this module over their seed corpora.
 
+#include "tests/support/fuzz_corpus.hpp"
+
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/bpe_fuzz.hpp"
 #include "tests/fuzz/tokenizer_json_fuzz.hpp"
-#include "tests/support/fuzz_corpus.hpp"
 
 namespace hydra::text {
 namespace {

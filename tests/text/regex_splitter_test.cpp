@@ -35,19 +35,24 @@ TEST(RegexSplitter, QwenPattern) {
 TEST(RegexSplitter, WhiteSpaceIsThatOfTheStandard) {
   // U+0085 is a space here, U+180E, U+200B and U+FEFF are none.
   EXPECT_EQ(split(R"(\s+)", "a\xC2\x85z"), (Pieces{"a", "\xC2\x85", "z"}));
-  EXPECT_EQ(split(R"(\S+)", "a\xE1\xA0\x8E\xE2\x80\x8B\xEF\xBB\xBFz"), (Pieces{"a\xE1\xA0\x8E\xE2\x80\x8B\xEF\xBB\xBFz"}));
+  EXPECT_EQ(split(R"(\S+)", "a\xE1\xA0\x8E\xE2\x80\x8B\xEF\xBB\xBFz"),
+            (Pieces{"a\xE1\xA0\x8E\xE2\x80\x8B\xEF\xBB\xBFz"}));
   EXPECT_EQ(split(R"([^\s]+)", "a\xE3\x80\x80z"), (Pieces{"a", "\xE3\x80\x80", "z"}));
 }
 
 TEST(RegexSplitter, WhatDoesNotMatchIsAPieceOfItsOwn) {
   EXPECT_EQ(split("b+", "abbc"), (Pieces{"a", "bb", "c"}));
   EXPECT_EQ(split("x", "abc"), Pieces{"abc"});
-  EXPECT_EQ(split("b*", "a\xC3\xA9""bc"), (Pieces{"a", "\xC3\xA9", "b", "c"}));  // an empty match cuts
+  EXPECT_EQ(split("b*",
+                  "a\xC3\xA9"
+                  "bc"),
+            (Pieces{"a", "\xC3\xA9", "b", "c"}));  // an empty match cuts
 }
 
 TEST(RegexSplitter, RefusesWhatEnginesReadDifferently) {
-  for (const char* pattern : {R"(\w+)", R"(a\b)", R"([\S])", R"(\h)", R"(\X)", R"(\R)", R"(\v)", R"([a[b]])", R"([a&&b])",
-                              R"(^a)", R"(a$)", R"(a{2}+)", R"((?m:.))", R"((*UTF)a)", R"(a\)", R"([]a])", R"([\s-x])"}) {
+  for (const char* pattern :
+       {R"(\w+)", R"(a\b)", R"([\S])", R"(\h)", R"(\X)", R"(\R)", R"(\v)", R"([a[b]])", R"([a&&b])", R"(^a)", R"(a$)",
+        R"(a{2}+)", R"((?m:.))", R"((*UTF)a)", R"(a\)", R"([]a])", R"([\s-x])"}) {
     const auto translated = translate_pattern(pattern);
     ASSERT_FALSE(translated) << pattern;
     EXPECT_NE(translated.error().find("at offset"), std::string::npos);

@@ -20,8 +20,14 @@ struct Refusal {
 TEST(TokenizerJson, RefusalsNameTheField) {
   const std::vector<Refusal> refusals = {
       {"version", [](Json& root) { root["version"] = "2.0"; }},
-      {"truncation", [](Json& root) { root["truncation"] = {{"max_length", 5}}; }},
-      {"padding", [](Json& root) { root["padding"] = {{"strategy", "BatchLongest"}}; }},
+      {"truncation",
+       [](Json& root) {
+         root["truncation"] = {{"max_length", 5}};
+       }},
+      {"padding",
+       [](Json& root) {
+         root["padding"] = {{"strategy", "BatchLongest"}};
+       }},
       {"extra", [](Json& root) { root["extra"] = 1; }},
       {"model.type", [](Json& root) { root["model"]["type"] = "WordPiece"; }},
       {"model.dropout", [](Json& root) { root["model"]["dropout"] = 0.1; }},
@@ -38,10 +44,16 @@ TEST(TokenizerJson, RefusalsNameTheField) {
       {"model.vocab", [](Json& root) { root["model"]["vocab"]["zz"] = "1"; }},
       {"model.merges", [](Json& root) { root["model"].erase("merges"); }},
       {"model.merges", [](Json& root) { root["model"]["merges"] = {"t h e"}; }},
-      {"model.merges", [](Json& root) { root["model"]["merges"] = Json::array({Json::array({"t", "h", "e"})}); }},
+      {"model.merges",
+       [](Json& root) {
+         root["model"]["merges"] = Json::array({Json::array({"t", "h", "e"})});
+       }},
       {"model.merges", [](Json& root) { root["model"]["merges"] = {1}; }},
       {"model.merges[0]", [](Json& root) { root["model"]["merges"] = {"a b"}; }},
-      {"model.merges[1]", [](Json& root) { root["model"]["merges"] = {"t h", "t h"}; }},
+      {"model.merges[1]",
+       [](Json& root) {
+         root["model"]["merges"] = {"t h", "t h"};
+       }},
       {"added_tokens[0].lstrip", [](Json& root) { root["added_tokens"][0]["lstrip"] = true; }},
       {"added_tokens[2].single_word", [](Json& root) { root["added_tokens"][2]["single_word"] = true; }},
       {"added_tokens[1].id", [](Json& root) { root["added_tokens"][1]["id"] = 257; }},
@@ -51,20 +63,26 @@ TEST(TokenizerJson, RefusalsNameTheField) {
       {"normalizer.type", [](Json& root) { root["normalizer"]["type"] = "Lowercase"; }},
       {"normalizer", [](Json& root) { root["normalizer"] = 5; }},
       {"pre_tokenizer.pretokenizers[0].type",
-       [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0] = {{"type", "Digits"}, {"individual_digits", true}}; }},
+       [](Json& root) {
+         root["pre_tokenizer"]["pretokenizers"][0] = {{"type", "Digits"}, {"individual_digits", true}};
+       }},
       {"pre_tokenizer.pretokenizers[0].behavior",
        [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0]["behavior"] = "Removed"; }},
       {"pre_tokenizer.pretokenizers[0].invert",
        [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0]["invert"] = true; }},
       {"pre_tokenizer.pretokenizers[0].pattern.String",
-       [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"String", " "}}; }},
+       [](Json& root) {
+         root["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"String", " "}};
+       }},
       {"pre_tokenizer.pretokenizers[1].add_prefix_space",
        [](Json& root) { root["pre_tokenizer"]["pretokenizers"][1]["add_prefix_space"] = true; }},
       {"pre_tokenizer", [](Json& root) { root["pre_tokenizer"] = nullptr; }},
-      {"pre_tokenizer",
-       [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"; }},
+      {"pre_tokenizer", [](Json& root) { root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\w+"; }},
       {"post_processor.type", [](Json& root) { root["post_processor"]["type"] = "BertProcessing"; }},
-      {"post_processor.single", [](Json& root) { root["post_processor"] = {{"type", "TemplateProcessing"}}; }},
+      {"post_processor.single",
+       [](Json& root) {
+         root["post_processor"] = {{"type", "TemplateProcessing"}};
+       }},
       {"decoder.type", [](Json& root) { root["decoder"]["type"] = "Metaspace"; }},
   };
   for (const Refusal& refusal : refusals) {
@@ -87,8 +105,8 @@ TEST(TokenizerJson, RefusesBrokenJson) {
 TEST(TokenizerJson, MergesAsPairsOrStrings) {
   Json root = test::small_tokenizer();
   const auto strings = parse_tokenizer_json(root.dump());
-  root["model"]["merges"] = Json::array({Json::array({"t", "h"}), Json::array({"th", "e"}),
-                                         Json::array({spelling_of_bytes(" "), "the"})});
+  root["model"]["merges"] =
+      Json::array({Json::array({"t", "h"}), Json::array({"th", "e"}), Json::array({spelling_of_bytes(" "), "the"})});
   const auto pairs = parse_tokenizer_json(root.dump());
   ASSERT_TRUE(strings && pairs);
   ASSERT_EQ(strings->merges.size(), 3u);

@@ -96,7 +96,9 @@ TEST(Tokenizer, StreamHoldsBackAnIncompleteCharacter) {
   EXPECT_EQ(stream.push(0xB8), "");
   EXPECT_EQ(stream.push(0x89), "\xE4\xB8\x89");
   EXPECT_EQ(stream.push(0xF0), "");
-  EXPECT_EQ(stream.push('b'), "\xEF\xBF\xBD""b");
+  EXPECT_EQ(stream.push('b'),
+            "\xEF\xBF\xBD"
+            "b");
   EXPECT_EQ(stream.push(0xE4), "");
   EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
 }

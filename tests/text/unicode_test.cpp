@@ -23,12 +23,16 @@ std::string utf8_of(char32_t code) {
 }
 
 TEST(Unicode, OneReplacementPerMaximalBadPart) {
-  EXPECT_EQ(replace_malformed("a\x80""b"), "a" + bad + "b");
-  EXPECT_EQ(replace_malformed("\xE2\x82"), bad);                          // cut: one part
-  EXPECT_EQ(replace_malformed("\xE2\x82""a"), bad + "a");
-  EXPECT_EQ(replace_malformed("\xED\xA0\x80"), bad + bad + bad);          // surrogate
+  EXPECT_EQ(replace_malformed("a\x80"
+                              "b"),
+            "a" + bad + "b");
+  EXPECT_EQ(replace_malformed("\xE2\x82"), bad);  // cut: one part
+  EXPECT_EQ(replace_malformed("\xE2\x82"
+                              "a"),
+            bad + "a");
+  EXPECT_EQ(replace_malformed("\xED\xA0\x80"), bad + bad + bad);                      // surrogate
   EXPECT_EQ(replace_malformed("\xC0\xAF\xE0\x80\xBF"), bad + bad + bad + bad + bad);  // overlong
-  EXPECT_EQ(replace_malformed("\xF4\x90\x80\x80"), bad + bad + bad + bad);  // above U+10FFFF
+  EXPECT_EQ(replace_malformed("\xF4\x90\x80\x80"), bad + bad + bad + bad);            // above U+10FFFF
   EXPECT_EQ(replace_malformed("\xF0\x9F\x98 \xF0\x9F\x98\x80"), bad + " \xF0\x9F\x98\x80");
   EXPECT_EQ(replace_malformed(std::string_view("\0\x7F", 2)), std::string_view("\0\x7F", 2));
 }
@@ -56,9 +60,9 @@ std::string whole_text(NormalForm form, const std::string& text) {
   options |= form == NormalForm::nfc || form == NormalForm::nfkc ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
   options |= form == NormalForm::nfkc || form == NormalForm::nfkd ? UTF8PROC_COMPAT : 0;
   utf8proc_uint8_t* result = nullptr;
-  const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
-                                   static_cast<utf8proc_ssize_t>(text.size()), &result,
-                                   static_cast<utf8proc_option_t>(options));
+  const auto length =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &result, static_cast<utf8proc_option_t>(options));
   EXPECT_GE(length, 0);
   std::string copy(reinterpret_cast<const char*>(result), static_cast<std::size_t>(length));
   std::free(result);

@@ -52,7 +52,7 @@ struct IngestReport {
 
 struct IngestProgress {
   const IngestReport& report;
-  std::int64_t bytes_done;   // of the files as they lie on disk
+  std::int64_t bytes_done;  // of the files as they lie on disk
   std::int64_t bytes_total;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
-// Documents out of text files, one after the other in constant memory: JSONL (one object a line, its text in a field) or
-// plain text (a file is a document), each as it is or compressed by gzip, xz or zstd (told apart by their first bytes).
+// Documents out of text files, one after the other in constant memory: JSONL (one object a line, its text in a field)
+// or plain text (a file is a document), each as it is or compressed by gzip, xz or zstd (told apart by their first
+// bytes).
 
 #include <cstdint>
 #include <filesystem>
@@ -14,7 +15,11 @@
 
 namespace hydra::data {
 
-enum class TextFormat { by_name, jsonl, plain };  // by_name: .jsonl, .ndjson, .json or .txt, .text, .md before .gz, .xz, .zst
+enum class TextFormat {
+  by_name,
+  jsonl,
+  plain
+};  // by_name: .jsonl, .ndjson, .json or .txt, .text, .md before .gz, .xz, .zst
 
 // The lines of a file without their line ends, the byte order mark at its start dropped.
 class LineReader {

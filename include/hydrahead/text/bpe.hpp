@@ -1,6 +1,6 @@
 #pragma once
-// Byte pair encoding by merge rank (Sennrich et al., 2016; the byte-level form of GPT-2): of all adjacent pairs the one of
-// lowest rank is merged first, the leftmost of equals, until none is left. A heap over a linked list: O(n log n).
+// Byte pair encoding by merge rank (Sennrich et al., 2016; the byte-level form of GPT-2): of all adjacent pairs the one
+// of lowest rank is merged first, the leftmost of equals, until none is left. A heap over a linked list: O(n log n).
 
 #include <array>
 #include <cstdint>

@@ -35,14 +35,16 @@ class Tokenizer {
 
   // Invalid UTF-8 becomes U+FFFD first, one per maximal bad part.
   std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
-  // Malformed byte sequences become U+FFFD; ids without text decode to nothing. skip_special drops tokens with special=true.
+  // Malformed byte sequences become U+FFFD; ids without text decode to nothing. skip_special drops tokens with
+  // special=true.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
   // Raw bytes of one id (added tokens: their content); empty for ids without text.
   std::string_view bytes_of(TokenId id) const;
   bool is_special(TokenId id) const;
-  std::optional<TokenId> id_of(std::string_view token_content) const;  // an added token, or a vocabulary entry in plain bytes
-  std::int64_t id_limit() const;                                       // largest id + 1
-  const std::string& sha256() const;                                   // of tokenizer.json
+  std::optional<TokenId> id_of(
+      std::string_view token_content) const;  // an added token, or a vocabulary entry in plain bytes
+  std::int64_t id_limit() const;              // largest id + 1
+  const std::string& sha256() const;          // of tokenizer.json
 
  private:
   struct Impl;

@@ -1,6 +1,6 @@
 #pragma once
-// Reads a Hugging Face tokenizer.json of a byte-level BPE tokenizer. What evaluation.md section 9 lists under "what runs"
-// is accepted; everything else is an error naming the field, since an ignored field would silently change ids.
+// Reads a Hugging Face tokenizer.json of a byte-level BPE tokenizer. What evaluation.md section 9 lists under "what
+// runs" is accepted; everything else is an error naming the field, since an ignored field would silently change ids.
 
 #include <array>
 #include <string>
@@ -22,12 +22,12 @@ struct AddedToken {
 };
 
 struct TokenizerSpec {
-  Vocabulary vocabulary;                // added tokens included
-  std::array<TokenId, 256> byte_ids{};  // of the single bytes
-  std::vector<Merge> merges;            // by rank
-  bool ignore_merges = false;           // a pre-token that is a vocabulary entry is taken whole
-  std::vector<NormalForm> normal_forms; // applied in order
-  std::vector<std::string> patterns;    // of the splits, applied in order
+  Vocabulary vocabulary;                 // added tokens included
+  std::array<TokenId, 256> byte_ids{};   // of the single bytes
+  std::vector<Merge> merges;             // by rank
+  bool ignore_merges = false;            // a pre-token that is a vocabulary entry is taken whole
+  std::vector<NormalForm> normal_forms;  // applied in order
+  std::vector<std::string> patterns;     // of the splits, applied in order
   std::vector<AddedToken> added_tokens;
   std::vector<TokenId> prefix, suffix;  // of the post-processor's template
 };

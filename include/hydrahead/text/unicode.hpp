@@ -1,6 +1,6 @@
 #pragma once
-// UTF-8 and Unicode normalization. Malformed input is replaced, never refused: one U+FFFD per maximal bad part, as WHATWG
-// and Python's errors="replace" do it.
+// UTF-8 and Unicode normalization. Malformed input is replaced, never refused: one U+FFFD per maximal bad part, as
+// WHATWG and Python's errors="replace" do it.
 
 #include <cstdint>
 #include <memory>
@@ -23,6 +23,10 @@ std::size_t incomplete_tail(std::string_view text);
 
 // The code point that starts at `position` of well-formed text; moves `position` behind it.
 char32_t next_code_point(std::string_view text, std::size_t& position);
+
+// "letters 14.0 (PCRE2), normalization 15.0 (utf8proc)": characters newer than these tables may get other ids than from
+// a tokenizer with newer ones.
+std::string unicode_versions();
 
 enum class NormalForm { nfc, nfd, nfkc, nfkd };
 

@@ -37,9 +37,9 @@ class Vocabulary {
   struct Span {
     std::uint32_t begin = absent, length = 0;
   };
-  std::string bytes_;                // of all tokens end to end
-  std::vector<Span> spans_;          // by id
-  std::vector<TokenId> slots_;       // open addressing by hash_bytes, -1 empty; a power of two
+  std::string bytes_;           // of all tokens end to end
+  std::vector<Span> spans_;     // by id
+  std::vector<TokenId> slots_;  // open addressing by hash_bytes, -1 empty; a power of two
 };
 
 }  // namespace hydra::text
