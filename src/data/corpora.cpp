@@ -90,7 +90,8 @@ fs::path cache_dir() {
     return fs::path(xdg) / "hydrahead";
   }
   const char* home = std::getenv("HOME");
-  HYDRA_REQUIRE(home != nullptr && *home != '\0', "neither XDG_CACHE_HOME nor HOME is set; one of them must name the cache");
+  HYDRA_REQUIRE(home != nullptr && *home != '\0',
+                "neither XDG_CACHE_HOME nor HOME is set; one of them must name the cache");
   return fs::path(home) / ".cache" / "hydrahead";
 }
 

@@ -42,11 +42,12 @@ bool ends_sentence(std::string_view word) {
   if (word.back() != '.') {
     return true;
   }
-  static constexpr std::string_view abbreviations[] = {"mr",  "mrs", "ms",  "dr",   "st",  "vs",  "etc", "e.g",
-                                                       "i.e", "jr",  "sr",  "prof", "rev", "gen", "col", "capt",
+  static constexpr std::string_view abbreviations[] = {"mr",  "mrs", "ms",  "dr",   "st",  "vs",    "etc", "e.g",
+                                                       "i.e", "jr",  "sr",  "prof", "rev", "gen",   "col", "capt",
                                                        "no",  "vol", "fig", "cf",   "esq", "messrs"};
   const std::string stem = lower_letters(word.substr(0, word.size() - 1));
-  return stem.size() != 1 && std::find(std::begin(abbreviations), std::end(abbreviations), stem) == std::end(abbreviations);
+  return stem.size() != 1 &&
+         std::find(std::begin(abbreviations), std::end(abbreviations), stem) == std::end(abbreviations);
 }
 
 EssayText::EssayText(std::string_view folded, const text::Tokenizer& tokenizer) : folded_(folded) {

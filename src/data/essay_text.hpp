@@ -1,7 +1,7 @@
 #pragma once
-// Essay text as words and sentences with running token counts, so that the tokens of any stretch of words are a difference of
-// two sums (evaluation.md section 5: a pre-token never spans the cut before a single space that follows folded text).
-// The text repeats without end: word i is word i modulo words().
+// Essay text as words and sentences with running token counts, so that the tokens of any stretch of words are a
+// difference of two sums (evaluation.md section 5: a pre-token never spans the cut before a single space that follows
+// folded text). The text repeats without end: word i is word i modulo words().
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,9 @@ class EssayText {
   std::int64_t words() const { return static_cast<std::int64_t>(word_begin_.size()) - 1; }
   std::string_view word(std::int64_t index) const;
   // Tokens of the words [begin, end), each with a space before it.
-  std::int64_t tokens(std::int64_t begin, std::int64_t end) const { return sum(token_sums_, end) - sum(token_sums_, begin); }
+  std::int64_t tokens(std::int64_t begin, std::int64_t end) const {
+    return sum(token_sums_, end) - sum(token_sums_, begin);
+  }
   // Sentences of the words [begin, end); the last one may be cut.
   std::int64_t sentences(std::int64_t begin, std::int64_t end) const;
   // The word at which sentence `number` of the words [begin, end) starts; `end` for number = sentences(begin, end).
@@ -37,10 +39,10 @@ class EssayText {
   }
 
   std::string_view folded_;
-  std::vector<std::int64_t> word_begin_;   // W + 1 byte offsets; the last is that of a word behind the end
-  std::vector<std::int64_t> token_sums_;   // W + 1: tokens of the words before
-  std::vector<std::int64_t> break_sums_;   // W + 1: sentence ends among the words before
-  std::vector<std::int64_t> breaks_;       // words that end a sentence
+  std::vector<std::int64_t> word_begin_;  // W + 1 byte offsets; the last is that of a word behind the end
+  std::vector<std::int64_t> token_sums_;  // W + 1: tokens of the words before
+  std::vector<std::int64_t> break_sums_;  // W + 1: sentence ends among the words before
+  std::vector<std::int64_t> breaks_;      // words that end a sentence
 };
 
 }  // namespace hydra::data

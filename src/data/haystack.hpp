@@ -59,8 +59,9 @@ class EssayHaystack : public Haystack {
   std::int64_t needle_tokens_ = 0;  // each with a space before it
 };
 
-// A number of units in [least, most] with tokens_of(units) <= room whose successor has more or is beyond `most` (the count may
-// fall by a token or two where a needle changes its place, so this need not be the only one); 0 if `least` does not fit.
+// A number of units in [least, most] with tokens_of(units) <= room whose successor has more or is beyond `most` (the
+// count may fall by a token or two where a needle changes its place, so this need not be the only one); 0 if `least`
+// does not fit.
 std::int64_t fit_units(std::int64_t least, std::int64_t most, std::int64_t room,
                        const std::function<std::int64_t(std::int64_t)>& tokens_of);
 

@@ -121,8 +121,8 @@ struct NiahBuilder::Impl {
   Draft draft(NiahTask task, std::int64_t length, std::int64_t index, std::int64_t most_tokens) const {
     const NiahSpec& spec = niah_spec(task);
     const auto stream = [&](std::uint32_t number) {
-      return RandomStream(options.seed, 16 * static_cast<std::uint32_t>(task) + number, static_cast<std::uint32_t>(index),
-                          static_cast<std::uint32_t>(length));
+      return RandomStream(options.seed, 16 * static_cast<std::uint32_t>(task) + number,
+                          static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(length));
     };
     RandomStream keys = stream(keys_stream), values = stream(values_stream), query = stream(query_stream);
     Draft draft;
@@ -138,7 +138,8 @@ struct NiahBuilder::Impl {
       }
     }
     stream(order_stream).shuffle(draft.needles);
-    for (const std::uint32_t k : query.sample(static_cast<std::uint32_t>(spec.keys), static_cast<std::uint32_t>(spec.queries))) {
+    for (const std::uint32_t k :
+         query.sample(static_cast<std::uint32_t>(spec.keys), static_cast<std::uint32_t>(spec.queries))) {
       draft.query.push_back(by_key[k].front().key);
       draft.answers.insert(draft.answers.end(), by_key[k].begin(), by_key[k].end());
     }
@@ -151,13 +152,14 @@ struct NiahBuilder::Impl {
     return draft;
   }
 
-  void make_haystack(Draft& draft, const NiahSpec& spec, std::int64_t length, std::int64_t most_tokens, KeyMaker& key_maker,
-                     RandomStream& distractors) const {
+  void make_haystack(Draft& draft, const NiahSpec& spec, std::int64_t length, std::int64_t most_tokens,
+                     KeyMaker& key_maker, RandomStream& distractors) const {
     const std::vector<std::string> needles = sentences_of(draft.needles);
     if (spec.haystack == HaystackKind::essay) {
       HYDRA_REQUIRE(essay != nullptr, spec.name, " needs an essay text and ", (cache_dir() / "austen.txt").string(),
                     " does not exist: run tools/fetch_essay.py, or give --haystack FILE");
-      draft.haystack = std::make_unique<EssayHaystack>(*essay, 0, std::max(most_tokens, least_essay_words), needles, tokenizer);
+      draft.haystack =
+          std::make_unique<EssayHaystack>(*essay, 0, std::max(most_tokens, least_essay_words), needles, tokenizer);
       draft.least_units = least_essay_words;
       return;
     }
@@ -172,8 +174,8 @@ struct NiahBuilder::Impl {
       const std::string key = key_maker.next(distractors);
       return needle_sentence(spec.value, key, random_item(spec.value, corpora, distractors));
     };
-    draft.haystack = std::make_unique<LineHaystack>(spec.haystack == HaystackKind::noise ? noise : distractor, most_tokens,
-                                                    needles, tokenizer);
+    draft.haystack = std::make_unique<LineHaystack>(spec.haystack == HaystackKind::noise ? noise : distractor,
+                                                    most_tokens, needles, tokenizer);
   }
 
   // Where the needles stand among `units` units, ascending.
@@ -196,7 +198,8 @@ struct NiahBuilder::Impl {
         place_at(ruler_depths[i]);
       }
     } else {
-      for (const std::uint32_t place : random.sample(static_cast<std::uint32_t>(places), static_cast<std::uint32_t>(needles))) {
+      for (const std::uint32_t place :
+           random.sample(static_cast<std::uint32_t>(places), static_cast<std::uint32_t>(needles))) {
         positions.push_back(place);
       }
     }
@@ -211,7 +214,8 @@ struct NiahBuilder::Impl {
     return {small.fixed_tokens + small.haystack->tokens(small.least_units, places), small.budget};
   }
 
-  std::optional<std::int64_t> first_unfit(NiahTask task, std::int64_t length, std::int64_t begin, std::int64_t end) const {
+  std::optional<std::int64_t> first_unfit(NiahTask task, std::int64_t length, std::int64_t begin,
+                                          std::int64_t end) const {
     for (std::int64_t index = begin; index < end; ++index) {
       const auto [prompt, budget] = least(task, length, index);
       if (prompt + budget > length) {
@@ -221,9 +225,10 @@ struct NiahBuilder::Impl {
     return std::nullopt;
   }
 
-  // The message for the samples [begin, end), of which `unfit` does not fit. Keys and budget depend on the length, so that the
-  // shortest one is found by trying them in turn.
-  std::string unfit_message(NiahTask task, std::int64_t length, std::int64_t begin, std::int64_t end, std::int64_t unfit) const {
+  // The message for the samples [begin, end), of which `unfit` does not fit. Keys and budget depend on the length, so
+  // that the shortest one is found by trying them in turn.
+  std::string unfit_message(NiahTask task, std::int64_t length, std::int64_t begin, std::int64_t end,
+                            std::int64_t unfit) const {
     const auto [prompt, budget] = least(task, length, unfit);
     std::int64_t shortest = std::max(length, options.max_new) + 1;
     for (std::int64_t suspect = unfit;; ++shortest) {
@@ -239,11 +244,13 @@ struct NiahBuilder::Impl {
     }
     const std::string whose = end - begin == 1 ? "this sample" : "all " + std::to_string(end - begin) + " samples";
     return detail::concat(task_name(task), " at length ", length, " does not fit: sample ", unfit, " needs at least ",
-                          prompt + budget, " tokens (prompt ", prompt, ", answer budget ", budget, "); shortest length for ",
-                          whose, ": ", shortest, "; --max-new sets another budget, --skip-unfit leaves such cells empty");
+                          prompt + budget, " tokens (prompt ", prompt, ", answer budget ", budget,
+                          "); shortest length for ", whose, ": ", shortest,
+                          "; --max-new sets another budget, --skip-unfit leaves such cells empty");
   }
 
-  std::string context(const Draft& draft, NiahTask task, std::int64_t length, std::int64_t index, std::int64_t units) const {
+  std::string context(const Draft& draft, NiahTask task, std::int64_t length, std::int64_t index,
+                      std::int64_t units) const {
     return draft.haystack->text(units, positions(draft, task, length, index, units));
   }
 
@@ -256,8 +263,8 @@ NiahSample NiahBuilder::Impl::build(NiahTask task, std::int64_t length, std::int
   NiahSample sample;
   sample.answer_prefix = answer_prefix(draft);
   const auto prompt_of = [&](std::int64_t units) {
-    return wrapper.before + draft.prompt.head + context(draft, task, length, index, units) + "\n" + draft.prompt.question +
-           wrapper.after;
+    return wrapper.before + draft.prompt.head + context(draft, task, length, index, units) + "\n" +
+           draft.prompt.question + wrapper.after;
   };
   const auto encode = [&](const std::string& prompt) {
     return tokenizer.encode(prompt + sample.answer_prefix, {.add_special_tokens = true});
@@ -306,8 +313,8 @@ NiahBuilder::~NiahBuilder() = default;
 
 NiahSample NiahBuilder::sample(NiahTask task, std::int64_t length, std::int64_t index) const {
   constexpr std::int64_t limit = std::numeric_limits<std::uint32_t>::max();
-  HYDRA_REQUIRE(length > 0 && length <= limit && index >= 0 && index <= limit, task_name(task), ": length ", length, ", sample ",
-                index, "; expected 32-bit numbers and a positive length");
+  HYDRA_REQUIRE(length > 0 && length <= limit && index >= 0 && index <= limit, task_name(task), ": length ", length,
+                ", sample ", index, "; expected 32-bit numbers and a positive length");
   return impl_->build(task, length, index);
 }
 

@@ -29,7 +29,8 @@ std::string random_uuid(RandomStream& random) {
 std::string random_item(ItemKind kind, const Corpora& corpora, RandomStream& random) {
   switch (kind) {
     case ItemKind::words: {
-      const std::string& adjective = corpora.adjectives[random.below(static_cast<std::uint32_t>(corpora.adjectives.size()))];
+      const std::string& adjective =
+          corpora.adjectives[random.below(static_cast<std::uint32_t>(corpora.adjectives.size()))];
       return adjective + "-" + corpora.nouns[random.below(static_cast<std::uint32_t>(corpora.nouns.size()))];
     }
     case ItemKind::numbers: return std::to_string(1'000'000 + random.below(9'000'000));

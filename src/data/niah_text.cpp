@@ -27,13 +27,9 @@ std::string_view plural_name(ItemKind kind) {
 
 }  // namespace
 
-const NiahSpec& niah_spec(NiahTask task) {
-  return specs[static_cast<std::size_t>(task)];
-}
+const NiahSpec& niah_spec(NiahTask task) { return specs[static_cast<std::size_t>(task)]; }
 
-std::string_view task_name(NiahTask task) {
-  return niah_spec(task).name;
-}
+std::string_view task_name(NiahTask task) { return niah_spec(task).name; }
 
 std::optional<NiahTask> task_of(std::string_view name) {
   for (const NiahTask task : all_niah_tasks) {
@@ -60,12 +56,14 @@ NiahPrompt niah_prompt(ItemKind value, bool plural, const std::vector<std::strin
   const std::string one = many.substr(0, many.size() - 1);
   const std::string keys = join_with_and(query);
   if (plural) {
-    return {"Some special magic " + many + " are hidden within the following text. Make sure to memorize it. I will quiz you about the " +
-                many + " afterwards.\n",
+    return {"Some special magic " + many +
+                " are hidden within the following text. Make sure to memorize it. I will quiz you about the " + many +
+                " afterwards.\n",
             "What are all the special magic " + many + " for " + keys + " mentioned in the provided text?",
             " The special magic " + many + " for " + keys + " mentioned in the provided text are"};
   }
-  return {"A special magic " + one + " is hidden within the following text. Make sure to memorize it. I will quiz you about the " + one +
+  return {"A special magic " + one +
+              " is hidden within the following text. Make sure to memorize it. I will quiz you about the " + one +
               " afterwards.\n",
           "What is the special magic " + one + " for " + keys + " mentioned in the provided text?",
           " The special magic " + one + " for " + keys + " mentioned in the provided text is"};
@@ -101,8 +99,7 @@ ChatWrapper chat_wrapper(const NiahOptions& options) {
   }
   switch (options.prompt) {
     case PromptForm::base: return {};
-    case PromptForm::chat:
-      return {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
+    case PromptForm::chat: return {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"};
     case PromptForm::chat_thinking: return {"<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"};
   }
   return {};

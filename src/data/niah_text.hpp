@@ -1,6 +1,6 @@
 #pragma once
-// The wording of NIAH (evaluation.md section 2): the eight tasks, the prompt around the haystack in its singular and plural
-// forms, the needle's sentence, and the chat wrappers.
+// The wording of NIAH (evaluation.md section 2): the eight tasks, the prompt around the haystack in its singular and
+// plural forms, the needle's sentence, and the chat wrappers.
 
 #include <cstdint>
 #include <string>
@@ -28,8 +28,8 @@ inline constexpr std::string_view noise_sentences[] = {"The grass is green.", "T
 // The five sentences joined by spaces.
 const std::string& noise_line();
 
-// The text before the haystack (with the newline after it), the question after it (without the newline before it), and the start
-// of the answer, which begins with a space.
+// The text before the haystack (with the newline after it), the question after it (without the newline before it), and
+// the start of the answer, which begins with a space.
 struct NiahPrompt {
   std::string head, question, answer_prefix;
 };

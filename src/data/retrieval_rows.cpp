@@ -27,14 +27,15 @@ struct Plan {
 Plan draw_plan(RandomStream& random, std::int64_t length, bool has_essay) {
   Plan plan;
   const double kind = random.uniform();
-  plan.haystack = kind < 0.2                ? HaystackKind::needle
+  plan.haystack = kind < 0.2                 ? HaystackKind::needle
                   : has_essay && kind < 0.65 ? HaystackKind::essay
                                              : HaystackKind::noise;
   plan.value = random.uniform() < 0.2 ? ItemKind::uuids : ItemKind::numbers;
   if (plan.haystack == HaystackKind::needle && plan.value == ItemKind::uuids && random.below(2) == 0) {
     plan.key = ItemKind::uuids;
   }
-  const std::int64_t item_cost = plan.value == ItemKind::uuids ? 300 : 100;  // tokens of a needle and its question, roughly
+  const std::int64_t item_cost =
+      plan.value == ItemKind::uuids ? 300 : 100;  // tokens of a needle and its question, roughly
   const auto most_keys = static_cast<std::uint32_t>(std::clamp<std::int64_t>(length / item_cost - 1, 1, 16));
   plan.keys = random.uniform() < 0.25 ? 1 : 1 + random.below(most_keys);
   if (random.uniform() < 0.25) {
@@ -63,8 +64,8 @@ RetrievalRows::RetrievalRows(std::string name, Corpora corpora, std::int64_t con
       tokenizer_(tokenizer),
       end_token_(end_token),
       seed_(seed) {
-  HYDRA_REQUIRE(context >= least_document, name_, ": a retrieval row of ", context, " tokens is too short; expected a context of at least ",
-                least_document);
+  HYDRA_REQUIRE(context >= least_document, name_, ": a retrieval row of ", context,
+                " tokens is too short; expected a context of at least ", least_document);
   if (!corpora_.essay.empty()) {
     essay_ = std::make_unique<EssayText>(corpora_.essay, tokenizer);
   }
@@ -146,8 +147,8 @@ std::vector<text::TokenId> RetrievalRows::document(RandomStream& random, std::in
   std::int64_t units = fit_units(in_essay ? least_essay_words : 1, haystack->most_units(), room,
                                  [&](std::int64_t n) { return haystack->tokens(n, positions(n)); });
   for (; units > 0; --units) {  // the counts add up for every tokenizer known to us: the first try fits
-    std::vector<text::TokenId> ids =
-        tokenizer_.encode(head + haystack->text(units, positions(units)) + "\n" + questions, {.parse_added_tokens = false});
+    std::vector<text::TokenId> ids = tokenizer_.encode(
+        head + haystack->text(units, positions(units)) + "\n" + questions, {.parse_added_tokens = false});
     if (std::ssize(ids) < length) {
       ids.push_back(end_token_);
       return ids;
@@ -157,7 +158,8 @@ std::vector<text::TokenId> RetrievalRows::document(RandomStream& random, std::in
 }
 
 Row RetrievalRows::row(std::uint64_t index) const {
-  RandomStream random(seed_, retrieval_domain, static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32));
+  RandomStream random(seed_, retrieval_domain, static_cast<std::uint32_t>(index),
+                      static_cast<std::uint32_t>(index >> 32));
   const bool one_document = random.below(2) == 0;
   Row row;
   int failures = 0;

@@ -1,7 +1,8 @@
 #pragma once
-// Synthetic training rows in the form of the NIAH tasks: needles in noise, essay text or other needles, and several questions with
-// their answers behind one haystack, so that more than a handful of a row's tokens depend on retrieval. Samples of evaluation
-// come from other random streams, but have the same wording: a model trained on these rows has seen the tasks' form.
+// Synthetic training rows in the form of the NIAH tasks: needles in noise, essay text or other needles, and several
+// questions with their answers behind one haystack, so that more than a handful of a row's tokens depend on retrieval.
+// Samples of evaluation come from other random streams, but have the same wording: a model trained on these rows has
+// seen the tasks' form.
 
 #include <memory>
 #include <string>
@@ -14,12 +15,13 @@
 
 namespace hydra::data {
 
-// Half of the rows are one document of `context` tokens, the others several of 128 tokens and more; each ends with the end token.
+// Half of the rows are one document of `context` tokens, the others several of 128 tokens and more; each ends with the
+// end token.
 class RetrievalRows : public RowSource {
  public:
   // corpora.essay may be empty: then there are no essay haystacks. `tokenizer` must outlive the rows.
-  RetrievalRows(std::string name, Corpora corpora, std::int64_t context, Packing packing, const text::Tokenizer& tokenizer,
-                text::TokenId end_token, std::uint64_t seed);
+  RetrievalRows(std::string name, Corpora corpora, std::int64_t context, Packing packing,
+                const text::Tokenizer& tokenizer, text::TokenId end_token, std::uint64_t seed);
   Row row(std::uint64_t index) const override;
 
  private:

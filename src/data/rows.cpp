@@ -40,7 +40,8 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& source) {
 
 // Essay text for haystacks out of the run's own text: windows spread evenly over it.
 std::string borrowed_essay(const TokenWindows& windows, std::int64_t context, const text::Tokenizer& tokenizer) {
-  const std::int64_t taken = std::min(windows.full_windows(), std::max<std::int64_t>(1, borrowed_essay_tokens / context));
+  const std::int64_t taken =
+      std::min(windows.full_windows(), std::max<std::int64_t>(1, borrowed_essay_tokens / context));
   std::string text;
   for (std::int64_t i = 0; i < taken; ++i) {
     text += tokenizer.decode(windows.window(i * windows.full_windows() / taken).ids, true) + " ";
@@ -66,8 +67,8 @@ std::unique_ptr<RowSource> make_rows(const DataConfig& config, std::int64_t cont
     }
     const std::string key = "data.sources." + name;
     auto windows = std::make_unique<TokenWindows>(
-        name, open_token_files(key, source.path, source.text_key, tokenizer, end_token, vocab_size), context, packing, end_token,
-        seed_of(seed, name));
+        name, open_token_files(key, source.path, source.text_key, tokenizer, end_token, vocab_size), context, packing,
+        end_token, seed_of(seed, name));
     HYDRA_REQUIRE(windows->full_windows() > 0, key, ": ", source.path.string(), " holds ", windows->tokens(),
                   " tokens; one row needs ", context, " (the stage's context)");
     if (synthetic && corpora.essay.empty() && borrowed.empty()) {
@@ -87,7 +88,8 @@ std::unique_ptr<RowSource> make_rows(const DataConfig& config, std::int64_t cont
     }
     HYDRA_REQUIRE(tokenizer.id_limit() <= vocab_size, "data.sources.", name, ": the tokenizer has ids up to ",
                   tokenizer.id_limit() - 1, "; the model has ", vocab_size, " embedding rows");
-    sources.push_back(std::make_unique<RetrievalRows>(name, corpora, context, packing, tokenizer, end_token, seed_of(seed, name)));
+    sources.push_back(
+        std::make_unique<RetrievalRows>(name, corpora, context, packing, tokenizer, end_token, seed_of(seed, name)));
     weights.push_back(source.weight);
   }
   HYDRA_REQUIRE(!sources.empty(), "data.sources: found ", config.sources.size(),
@@ -102,9 +104,9 @@ std::vector<Row> validation_rows(const ValidationConfig& config, std::int64_t co
     return rows;
   }
   const text::TokenId end_token = end_of_document(tokenizer, {});
-  const TokenWindows windows("validation",
-                             open_token_files("data.validation", config.path, config.text_key, tokenizer, end_token, vocab_size),
-                             context, packing, end_token, 0);
+  const TokenWindows windows(
+      "validation", open_token_files("data.validation", config.path, config.text_key, tokenizer, end_token, vocab_size),
+      context, packing, end_token, 0);
   for (std::int64_t at = 0; at < std::min(config.tokens, windows.tokens()); at += context) {
     rows.push_back(windows.window(at / context));
   }

@@ -12,7 +12,8 @@ namespace hydra::data {
 namespace {
 
 constexpr std::uint32_t largest_block = 1000;
-constexpr std::uint32_t order_domain = 0x4d495831;  // streams of their own: see evaluation.md section 5 for those of samples
+constexpr std::uint32_t order_domain =
+    0x4d495831;  // streams of their own: see evaluation.md section 5 for those of samples
 
 // Whole rows of each source among `rows`, by largest remainder, none below one.
 std::vector<std::uint32_t> quotas_of(const std::vector<double>& shares, std::uint32_t rows) {
@@ -68,23 +69,26 @@ MixtureSchedule::Pick MixtureSchedule::pick(std::uint64_t row) const {
   const std::uint64_t block = row / block_.size();
   const auto place = static_cast<std::size_t>(row % block_.size());
   std::vector<std::uint32_t> order = block_;
-  RandomStream(seed_, order_domain, static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32)).shuffle(order);
+  RandomStream(seed_, order_domain, static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32))
+      .shuffle(order);
   const std::uint32_t source = order[place];
-  const auto earlier = static_cast<std::uint64_t>(std::count(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(place), source));
+  const auto earlier =
+      static_cast<std::uint64_t>(std::count(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(place), source));
   return {source, block * quotas_[source] + earlier};
 }
 
 std::uint64_t permuted(std::uint64_t index, std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) {
   HYDRA_CHECK(index < n, "permuted(", index, ") of ", n);
   constexpr int rounds = 6;
-  const int half = std::max(1, static_cast<int>(std::bit_width(n - 1) + 1) / 2);  // bits of a half: at most 4 n values in all
+  const int half =
+      std::max(1, static_cast<int>(std::bit_width(n - 1) + 1) / 2);  // bits of a half: at most 4 n values in all
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
   const PhiloxKey key{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
   do {
     std::uint64_t left = index >> half, right = index & mask;
     for (std::uint32_t round = 0; round < rounds; ++round) {
-      const PhiloxCounter counter{static_cast<std::uint32_t>(right), 0x50455200 + round, static_cast<std::uint32_t>(epoch),
-                                  static_cast<std::uint32_t>(epoch >> 32)};
+      const PhiloxCounter counter{static_cast<std::uint32_t>(right), 0x50455200 + round,
+                                  static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)};
       const std::uint64_t mixed = left ^ (philox4x32(counter, key)[0] & mask);
       left = right;
       right = mixed;

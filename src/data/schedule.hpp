@@ -7,8 +7,9 @@
 
 namespace hydra::data {
 
-// Rows come in blocks; each block has every source's exact share (at least one row) in an order drawn for the block. The block is
-// the smallest of at most 1000 rows in which all shares are whole, else 1000 rows with shares rounded to 1/1000.
+// Rows come in blocks; each block has every source's exact share (at least one row) in an order drawn for the block.
+// The block is the smallest of at most 1000 rows in which all shares are whole, else 1000 rows with shares rounded to
+// 1/1000.
 class MixtureSchedule {
  public:
   MixtureSchedule(const std::vector<double>& weights, std::uint64_t seed);  // weights > 0
@@ -26,8 +27,8 @@ class MixtureSchedule {
   std::vector<std::uint32_t> block_;  // each source as often as its quota says
 };
 
-// The index-th value of a pseudo-random permutation of [0, n) that belongs to (seed, epoch): a Feistel network over Philox whose
-// values outside the range are sent through again.
+// The index-th value of a pseudo-random permutation of [0, n) that belongs to (seed, epoch): a Feistel network over
+// Philox whose values outside the range are sent through again.
 std::uint64_t permuted(std::uint64_t index, std::uint64_t n, std::uint64_t seed, std::uint64_t epoch);
 
 }  // namespace hydra::data

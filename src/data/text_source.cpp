@@ -64,7 +64,8 @@ TokenFile cached_tokens(const std::string& name, const std::vector<fs::path>& fi
     options.field = text_key;
     options.end_token = end_token;
     const IngestReport report = ingest(files, tokenizer, prefix, options);
-    log_info(name, ": tokenized ", report.kept, " of ", report.lines, " texts into ", report.tokens, " tokens: ", prefix.string());
+    log_info(name, ": tokenized ", report.kept, " of ", report.lines, " texts into ", report.tokens,
+             " tokens: ", prefix.string());
     for (const auto& [reason, skipped] : report.skipped) {
       log_warning(name, ": skipped ", skipped.count, " texts (", reason, "), the first at ", skipped.first.front());
     }
@@ -75,7 +76,8 @@ TokenFile cached_tokens(const std::string& name, const std::vector<fs::path>& fi
 }  // namespace
 
 std::vector<TokenFile> open_token_files(const std::string& name, const fs::path& path, const std::string& text_key,
-                                        const text::Tokenizer& tokenizer, text::TokenId end_token, std::int64_t vocab_size) {
+                                        const text::Tokenizer& tokenizer, text::TokenId end_token,
+                                        std::int64_t vocab_size) {
   std::vector<TokenFile> files;
   std::vector<fs::path> texts;
   if (fs::is_directory(path)) {
@@ -84,12 +86,13 @@ std::vector<TokenFile> open_token_files(const std::string& name, const fs::path&
     for (const fs::path& entry : entries) {
       if (entry.extension() == ".idx") {
         files.push_back(TokenFile::open(fs::path(entry).replace_extension()));
-      } else if (fs::is_regular_file(entry) && is_text_file(entry) && !fs::exists(fs::path(entry).replace_extension(".idx"))) {
+      } else if (fs::is_regular_file(entry) && is_text_file(entry) &&
+                 !fs::exists(fs::path(entry).replace_extension(".idx"))) {
         texts.push_back(entry);
       }
     }
-    HYDRA_REQUIRE(!files.empty() || !texts.empty(), name, ": ", path.string(),
-                  ": found ", entries.size(), " entries but no .idx and no text file (.jsonl, .txt, ...)");
+    HYDRA_REQUIRE(!files.empty() || !texts.empty(), name, ": ", path.string(), ": found ", entries.size(),
+                  " entries but no .idx and no text file (.jsonl, .txt, ...)");
   } else if (fs::is_regular_file(path)) {
     texts.push_back(path);
   } else {
@@ -106,7 +109,8 @@ std::vector<TokenFile> open_token_files(const std::string& name, const fs::path&
                     ".json: was made with the tokenizer of sha256 ", *file.tokenizer_sha256(), "; the model's is ",
                     tokenizer.sha256());
     } else {
-      log_warning(name, ": ", file.prefix().string(), " does not say which tokenizer made it; ids are checked for their range only");
+      log_warning(name, ": ", file.prefix().string(),
+                  " does not say which tokenizer made it; ids are checked for their range only");
     }
     file.require_ids_below(vocab_size);
   }

@@ -9,8 +9,8 @@
 namespace hydra::data {
 namespace {
 
-// Whether none of up to 64 documents spread over the file ends with the token. Documents that were split end with it only at
-// their last part, so a single one that does is enough.
+// Whether none of up to 64 documents spread over the file ends with the token. Documents that were split end with it
+// only at their last part, so a single one that does is enough.
 bool lacks_end_tokens(const TokenFile& file, text::TokenId end_token) {
   const std::int64_t inspected = std::min<std::int64_t>(64, file.documents());
   for (std::int64_t i = 0; i < inspected; ++i) {
@@ -30,7 +30,12 @@ bool lacks_end_tokens(const TokenFile& file, text::TokenId end_token) {
 
 TokenWindows::TokenWindows(std::string name, std::vector<TokenFile> files, std::int64_t context, Packing packing,
                            text::TokenId end_token, std::uint64_t seed)
-    : name_(std::move(name)), files_(std::move(files)), context_(context), packing_(packing), end_token_(end_token), seed_(seed) {
+    : name_(std::move(name)),
+      files_(std::move(files)),
+      context_(context),
+      packing_(packing),
+      end_token_(end_token),
+      seed_(seed) {
   std::int64_t empty = 0;
   for (const TokenFile& file : files_) {
     adds_end_token_.push_back(lacks_end_tokens(file, end_token));
@@ -53,10 +58,11 @@ std::int64_t TokenWindows::document_at(std::int64_t position) const {
 }
 
 void TokenWindows::read(std::int64_t document, std::int64_t offset, std::span<std::int32_t> out) const {
-  const auto file = static_cast<std::size_t>(std::upper_bound(first_document_.begin(), first_document_.end() - 1, document) -
-                                             first_document_.begin() - 1);
+  const auto file = static_cast<std::size_t>(
+      std::upper_bound(first_document_.begin(), first_document_.end() - 1, document) - first_document_.begin() - 1);
   const std::int64_t inside = document - first_document_[file];
-  const auto stored = static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), files_[file].length(inside) - offset));
+  const auto stored =
+      static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), files_[file].length(inside) - offset));
   files_[file].read(inside, offset, out.first(stored));
   if (stored < out.size()) {
     out[stored] = end_token_;
@@ -80,14 +86,16 @@ Row TokenWindows::window(std::int64_t window) const {
     if (stop == at) {
       continue;  // a document without tokens
     }
-    const auto part = std::span(row.ids).subspan(static_cast<std::size_t>(at - begin), static_cast<std::size_t>(stop - at));
+    const auto part =
+        std::span(row.ids).subspan(static_cast<std::size_t>(at - begin), static_cast<std::size_t>(stop - at));
     read(document, at - begin_[static_cast<std::size_t>(document)], part);
     std::copy(part.begin() + 1, part.end(), row.labels.begin() + (at - begin));
     // The label of the part's last token: none at a document's end in reset mode, else the stream's next token.
     const bool document_ends = stop == begin_[static_cast<std::size_t>(document + 1)];
     if (stop < tokens() && !(document_ends && packing_ == Packing::reset)) {
       const std::int64_t next = document_at(stop);
-      read(next, stop - begin_[static_cast<std::size_t>(next)], std::span(row.labels).subspan(static_cast<std::size_t>(stop - begin) - 1, 1));
+      read(next, stop - begin_[static_cast<std::size_t>(next)],
+           std::span(row.labels).subspan(static_cast<std::size_t>(stop - begin) - 1, 1));
     }
     row.lengths.push_back(stop - at);
     row.documents.push_back(detail::concat(name_, ":", document));

@@ -1,6 +1,7 @@
 #pragma once
-// A source of token files as rows: the documents end to end are one stream that is cut every `context` tokens, and the windows
-// are visited in a new pseudo-random order each epoch (no window twice within one). Documents go on across windows.
+// A source of token files as rows: the documents end to end are one stream that is cut every `context` tokens, and the
+// windows are visited in a new pseudo-random order each epoch (no window twice within one). Documents go on across
+// windows.
 
 #include <cstdint>
 #include <string>
@@ -15,10 +16,10 @@ namespace hydra::data {
 
 class TokenWindows : public RowSource {
  public:
-  // `name` stands in messages and document ids. Files whose documents do not end with `end_token` get one at each document's end.
-  // UserError if there is not one full window.
-  TokenWindows(std::string name, std::vector<TokenFile> files, std::int64_t context, Packing packing, text::TokenId end_token,
-               std::uint64_t seed);
+  // `name` stands in messages and document ids. Files whose documents do not end with `end_token` get one at each
+  // document's end. UserError if there is not one full window.
+  TokenWindows(std::string name, std::vector<TokenFile> files, std::int64_t context, Packing packing,
+               text::TokenId end_token, std::uint64_t seed);
 
   std::int64_t tokens() const { return begin_.back(); }
   std::int64_t full_windows() const { return tokens() / context_; }
@@ -34,9 +35,9 @@ class TokenWindows : public RowSource {
 
   std::string name_;
   std::vector<TokenFile> files_;
-  std::vector<bool> adds_end_token_;         // for each file
-  std::vector<std::int64_t> first_document_; // of each file, and the number of all documents
-  std::vector<std::int64_t> begin_{0};       // of each document in the stream, and the stream's length
+  std::vector<bool> adds_end_token_;          // for each file
+  std::vector<std::int64_t> first_document_;  // of each file, and the number of all documents
+  std::vector<std::int64_t> begin_{0};        // of each document in the stream, and the stream's length
   std::int64_t context_;
   Packing packing_;
   text::TokenId end_token_;

@@ -19,9 +19,7 @@ namespace {
 
 using test::nano_tokenizer;
 
-std::int64_t size_of(const std::vector<text::TokenId>& ids) {
-  return static_cast<std::int64_t>(ids.size());
-}
+std::int64_t size_of(const std::vector<text::TokenId>& ids) { return static_cast<std::int64_t>(ids.size()); }
 
 TEST(Corpora, WordListsAreSortedDistinctAndApart) {
   const Corpora words = load_corpora();
@@ -110,8 +108,8 @@ TEST(NiahHaystack, CountsEqualTokenizing) {
   const EssayHaystack haystack(essay, essay.words() - 10, 100, needles, nano_tokenizer());  // over the end of the text
   for (std::int64_t units = 5; units < 60; ++units) {
     const std::int64_t places = haystack.places(units);
-    for (const auto& positions :
-         std::vector<std::vector<std::int64_t>>{{0, 0}, {0, places}, {places, places}, {places / 2, places / 2}, {0, places / 2}}) {
+    for (const auto& positions : std::vector<std::vector<std::int64_t>>{
+             {0, 0}, {0, places}, {places, places}, {places / 2, places / 2}, {0, places / 2}}) {
       const std::string text = haystack.text(units, positions) + "\n";
       EXPECT_EQ(text.find("  "), std::string::npos);
       EXPECT_NE(text.front(), ' ');

@@ -39,9 +39,7 @@ const NiahBuilder& builder(const text::Tokenizer& tokenizer) {
   return *entry;
 }
 
-std::int64_t size_of(const std::vector<text::TokenId>& ids) {
-  return static_cast<std::int64_t>(ids.size());
-}
+std::int64_t size_of(const std::vector<text::TokenId>& ids) { return static_cast<std::int64_t>(ids.size()); }
 
 // RULER's own samples: our wording around their keys, values and context gives their prompt.
 TEST(NiahForm, EqualsRulersPrompts) {
@@ -73,9 +71,10 @@ TEST(NiahForm, EqualsRulersPrompts) {
 
 TEST(NiahForm, NoiseLinesAreRulers) {
   const NiahSample sample = builder(qwen3_tokenizer()).sample(NiahTask::single_1, 1024, 0);
-  EXPECT_NE(sample.prompt_text.find("afterwards.\nThe grass is green. The sky is blue. The sun is yellow. Here we go. There "
-                                    "and back again.\n"),
-            std::string::npos);
+  EXPECT_NE(
+      sample.prompt_text.find("afterwards.\nThe grass is green. The sky is blue. The sun is yellow. Here we go. There "
+                              "and back again.\n"),
+      std::string::npos);
 }
 
 // Every distractor's key is its own, the asked key among them.
@@ -84,7 +83,8 @@ TEST(NiahSamples, KeysAreDistinctWithinOne) {
   const std::string mark = "One of the special magic numbers for ";
   std::set<std::string> keys;
   std::int64_t needles = 0;
-  for (std::size_t at = sample.prompt_text.find(mark); at != std::string::npos; at = sample.prompt_text.find(mark, at + 1)) {
+  for (std::size_t at = sample.prompt_text.find(mark); at != std::string::npos;
+       at = sample.prompt_text.find(mark, at + 1)) {
     const std::size_t begin = at + mark.size();
     keys.insert(sample.prompt_text.substr(begin, sample.prompt_text.find(" is: ", begin) - begin));
     ++needles;
@@ -129,14 +129,17 @@ TEST_P(NiahFit, IsExactAtEveryLength) {
       ASSERT_EQ(static_cast<std::int64_t>(sample.needles.size()), references);
       for (std::size_t i = 0; i < sample.references.size(); ++i) {
         const auto text_of = [&](const TokenSpan& span) {
-          return tokenizer.decode(std::span(sample.ids).subspan(static_cast<std::size_t>(span.begin),
-                                                                static_cast<std::size_t>(span.end - span.begin)));
+          return tokenizer.decode(
+              std::span(sample.ids)
+                  .subspan(static_cast<std::size_t>(span.begin), static_cast<std::size_t>(span.end - span.begin)));
         };
         const std::string value = text_of(sample.values[i]);  // a token may hold the space before it too
         EXPECT_EQ(value[0] == ' ' ? value.substr(1) : value, sample.references[i]);
         EXPECT_NE(text_of(sample.needles[i]).find(" is: " + sample.references[i] + "."), std::string::npos);
-        EXPECT_NE(text_of(sample.needles[i]).find(sample.query[i / static_cast<std::size_t>(spec.values)]), std::string::npos);
-        EXPECT_DOUBLE_EQ(sample.depths[i], static_cast<double>(sample.needles[i].begin) / static_cast<double>(sample.ids.size()));
+        EXPECT_NE(text_of(sample.needles[i]).find(sample.query[i / static_cast<std::size_t>(spec.values)]),
+                  std::string::npos);
+        EXPECT_DOUBLE_EQ(sample.depths[i],
+                         static_cast<double>(sample.needles[i].begin) / static_cast<double>(sample.ids.size()));
       }
     }
   }
@@ -192,7 +195,8 @@ TEST(NiahSamples, ChatFormAndBudgets) {
   options.chat_wrapper = "no slot";
   EXPECT_THROW(make_niah_sample(NiahTask::single_1, 512, 0, options, corpora(), qwen3_tokenizer()), UserError);
   options.chat_wrapper = "[INST] {task} [/INST]";
-  EXPECT_TRUE(make_niah_sample(NiahTask::single_1, 512, 0, options, corpora(), qwen3_tokenizer()).prompt_text.starts_with("[INST] A"));
+  EXPECT_TRUE(make_niah_sample(NiahTask::single_1, 512, 0, options, corpora(), qwen3_tokenizer())
+                  .prompt_text.starts_with("[INST] A"));
 }
 
 // What cannot fit is refused with the shortest length, and that length works.

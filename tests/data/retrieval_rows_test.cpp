@@ -1,4 +1,5 @@
-// Synthetic retrieval rows: every answer can be found in its haystack, the ids are those of the whole text, rows are full.
+// Synthetic retrieval rows: every answer can be found in its haystack, the ids are those of the whole text, rows are
+// full.
 
 #include "src/data/retrieval_rows.hpp"
 
@@ -45,10 +46,12 @@ int check_document(const std::string& text) {
     said[(*it)[1]].insert((*it)[2]);
   }
   int questions = 0;
-  const std::regex round("\nWhat (?:is|are all) the special magic (\\w+) for (.*) mentioned in the provided text\\? The special "
-                         "magic (\\w+) for (.*) mentioned in the provided text (?:is|are) (.*)\\.(?=\n|$)");
+  const std::regex round(
+      "\nWhat (?:is|are all) the special magic (\\w+) for (.*) mentioned in the provided text\\? The special "
+      "magic (\\w+) for (.*) mentioned in the provided text (?:is|are) (.*)\\.(?=\n|$)");
   std::size_t covered = first_question;
-  for (std::sregex_iterator it(text.begin() + static_cast<std::ptrdiff_t>(first_question), text.end(), round), end; it != end; ++it) {
+  for (std::sregex_iterator it(text.begin() + static_cast<std::ptrdiff_t>(first_question), text.end(), round), end;
+       it != end; ++it) {
     const std::smatch& match = *it;
     covered += static_cast<std::size_t>(match.length());
     EXPECT_EQ(match[1], match[3]);
@@ -96,7 +99,7 @@ TEST_P(RetrievalRowsOfLength, AreTrueFullAndExact) {
       const auto again = test::nano_tokenizer().encode(text);
       EXPECT_TRUE(std::equal(again.begin(), again.end(), ids.begin(), ids.end() - 1)) << text;
       questions += check_document(text);
-      kinds[text.find("The grass is green") != std::string::npos ? "noise"
+      kinds[text.find("The grass is green") != std::string::npos     ? "noise"
             : text.find("\nOne of the special") != std::string::npos ? "needle"
                                                                      : "essay"]++;
       kinds[text.find(" uuid") != std::string::npos ? "uuids" : "numbers"]++;

@@ -36,7 +36,8 @@ std::string message_of(const std::function<void()>& action) {
   return "";
 }
 
-// --- order ------------------------------------------------------------------------------------------------------------
+// --- order
+// ------------------------------------------------------------------------------------------------------------
 
 TEST(Schedule, PermutationVisitsEachValueOnceAndDiffersByEpoch) {
   for (const std::uint64_t n : {1u, 2u, 3u, 10u, 1000u, 4097u}) {
@@ -87,7 +88,8 @@ TEST(Schedule, AnyWeightsGetTheirShare) {
   EXPECT_NEAR(odd[0], 536, 1);
 }
 
-// --- windows ----------------------------------------------------------------------------------------------------------
+// --- windows
+// ----------------------------------------------------------------------------------------------------------
 
 struct Documents {
   test::TempDir dir;
@@ -181,7 +183,8 @@ TEST(TokenWindows, AnEpochHasEachWindowOnce) {
   EXPECT_NE(order[0], order[1]);
 }
 
-// --- sources of a config ----------------------------------------------------------------------------------------------
+// --- sources of a config
+// ----------------------------------------------------------------------------------------------
 
 // A cache of its own, with or without essay text.
 class Rows : public testing::Test {
@@ -203,8 +206,9 @@ class Rows : public testing::Test {
     config.sources["books"].path = path;
     return config;
   }
-  static std::unique_ptr<RowSource> make(const DataConfig& config, std::int64_t context = 512, Packing packing = Packing::reset,
-                                         std::int64_t vocab = nano_rows, std::uint64_t seed = 1) {
+  static std::unique_ptr<RowSource> make(const DataConfig& config, std::int64_t context = 512,
+                                         Packing packing = Packing::reset, std::int64_t vocab = nano_rows,
+                                         std::uint64_t seed = 1) {
     return make_rows(config, context, packing, nano_tokenizer(), vocab, seed);
   }
 
@@ -312,7 +316,8 @@ TEST_F(Rows, ValidationIsTheStartOfTheTextInOrder) {
   EXPECT_EQ(ids, expected);
 }
 
-// --- loader -----------------------------------------------------------------------------------------------------------
+// --- loader
+// -----------------------------------------------------------------------------------------------------------
 
 class CountingRows : public RowSource {
  public:
@@ -340,7 +345,8 @@ TEST(RowLoader, GivesBatchesInOrderAndThenTheError) {
 
 TEST(RowLoader, StopsWhileItsQueueIsFull) {
   const CountingRows rows;
-  const RowLoader loader(rows, [](std::uint64_t) { return std::vector<std::uint64_t>{1}; }, 0, 2);
+  const RowLoader loader(
+      rows, [](std::uint64_t) { return std::vector<std::uint64_t>{1}; }, 0, 2);
 }
 
 }  // namespace

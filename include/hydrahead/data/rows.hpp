@@ -1,6 +1,7 @@
 #pragma once
-// The training rows of a run (method.md section 8): sources mixed by shares of tokens, windows of token files visited in an
-// order of their own each epoch, and synthetic retrieval rows. Row i is a pure function of (config, seed, i), in O(1).
+// The training rows of a run (method.md section 8): sources mixed by shares of tokens, windows of token files visited
+// in an order of their own each epoch, and synthetic retrieval rows. Row i is a pure function of (config, seed, i), in
+// O(1).
 
 #include <cstdint>
 #include <memory>
@@ -12,9 +13,9 @@
 
 namespace hydra::data {
 
-// Rows of `context` tokens or fewer. Text sources are tokenized into the user's cache on first use. Ids are checked against
-// vocab_size (the model's embedding rows). UserError: no source, too little data, another tokenizer's token file.
-// `tokenizer` must outlive the rows.
+// Rows of `context` tokens or fewer. Text sources are tokenized into the user's cache on first use. Ids are checked
+// against vocab_size (the model's embedding rows). UserError: no source, too little data, another tokenizer's token
+// file. `tokenizer` must outlive the rows.
 std::unique_ptr<RowSource> make_rows(const DataConfig& config, std::int64_t context, Packing packing,
                                      const text::Tokenizer& tokenizer, std::int64_t vocab_size, std::uint64_t seed);
 
