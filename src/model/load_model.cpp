@@ -111,6 +111,9 @@ ModelConfig read_model_config(const io::HfModelDir& dir) {
                 " and fa_heads ", has_plan ? "is there" : "is missing",
                 "; a converted checkpoint has model_type hydrahead and fa_heads");
   if (is_hybrid) {
+    const Json format = dir.config().value("hydrahead_format", Json(hybrid_format));
+    HYDRA_REQUIRE(format == hybrid_format, where, ": hydrahead_format: found ", format.dump(-1, ' ', true),
+                  ", expected ", hybrid_format, ", which this version reads");
     config.hybrid = read_hybrid_json(dir.config(), where);
     config.plan = read_plan_json(dir.config(), config.base, where);
   }
@@ -180,7 +183,9 @@ Model load_model(const io::HfModelDir& dir, const LoadOptions& options) {
   Model model = empty_model(read_model_config(dir), options);
   const auto match = match_tensors(dir, model.config);
   for (const WeightSlot& slot : weight_table(model.config, model)) {
-    const at::Tensor stored = dir.load(match.at(slot.parameter.name));
+    const std::string& name = match.at(slot.parameter.name);
+    const at::Tensor stored = dir.load(name);
+    HYDRA_REQUIRE(all_finite(stored), dir.path().string(), ": tensor ", name, " holds values that are not finite");
     // A copy in any case: the stored tensor may be a read-only view of the file.
     *slot.parameter.tensor =
         stored.to(at::TensorOptions().device(options.device).dtype(memory_type(slot.parameter, options)), false, true);

@@ -17,9 +17,6 @@ at::ScalarType stored_type(const std::string& dtype) {
   return dtype == "bfloat16" ? at::kBFloat16 : dtype == "float16" ? at::kHalf : at::kFloat;
 }
 
-// Format of the keys that a hybrid adds to config.json (method.md section 10).
-constexpr int format_version = 1;
-
 Json config_json(const ModelConfig& config) {
   Json json = write_qwen3_config(config.base);
   if (!config.plan) {
@@ -27,7 +24,7 @@ Json config_json(const ModelConfig& config) {
   }
   json["architectures"] = {"HydraHeadForCausalLM"};
   json["model_type"] = "hydrahead";
-  json["hydrahead_format"] = format_version;
+  json["hydrahead_format"] = hybrid_format;
   write_plan_json(json, *config.plan);
   json.update(write_hybrid_json(*config.hybrid));
   return json;

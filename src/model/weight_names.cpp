@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "hydrahead/base/error.hpp"
 
 namespace hydra::model {
@@ -168,6 +170,11 @@ Model empty_model(ModelConfig config, const LoadOptions& options) {
 at::ScalarType memory_type(const Parameter& parameter, const LoadOptions& options) {
   const bool wide = options.parameter_type == at::kDouble || !parameter.keep_fp32;
   return wide ? options.parameter_type : at::kFloat;
+}
+
+bool all_finite(const at::Tensor& tensor) {
+  const auto [low, high] = at::aminmax(tensor);
+  return std::isfinite(low.item<float>()) && std::isfinite(high.item<float>());
 }
 
 std::vector<Parameter> parameters(Model& model) {

@@ -7,6 +7,9 @@
 
 namespace hydra::model {
 
+// `hydrahead_format` of config.json: the version of a hybrid's keys and names.
+inline constexpr int hybrid_format = 1;
+
 struct WeightSlot {
   Parameter parameter;
   std::vector<std::int64_t> shape;
@@ -20,5 +23,8 @@ Model empty_model(ModelConfig config, const LoadOptions& options);
 
 // The type in memory: gamma, A_log and dt_bias never go below fp32.
 at::ScalarType memory_type(const Parameter& parameter, const LoadOptions& options);
+
+// One pass, without temporaries.
+bool all_finite(const at::Tensor& tensor);
 
 }  // namespace hydra::model
