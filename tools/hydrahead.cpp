@@ -58,7 +58,9 @@ int main(int argc, char** argv) {
   add_verify(app, exit_status);
   add_tokenize(app, exit_status);
   add_convert(app, exit_status);
+  add_train(app, exit_status);
   add_generate(app, exit_status);
+  add_eval(app, exit_status);
   add_launch(app, exit_status);
   app.add_subcommand("document-config", "print docs/config.md")->group("")->callback([] {
     std::cout << hydra::train::config_documentation();

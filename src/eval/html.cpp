@@ -83,9 +83,7 @@ HtmlCell score_cell(double score, std::string text, std::string title) {
   return {.text = std::move(text), .background = metrics::score_color(score), .title = std::move(title)};
 }
 
-HtmlCell missing_cell(std::string reason) {
-  return {.text = "-", .background = "missing", .title = std::move(reason)};
-}
+HtmlCell missing_cell(std::string reason) { return {.text = "-", .background = "missing", .title = std::move(reason)}; }
 
 std::string html_section(std::string_view title, std::string_view body) {
   std::string html = "<section><h2>";

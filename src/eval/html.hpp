@@ -11,10 +11,10 @@ namespace hydra::eval {
 std::string html_page(std::string_view title, std::string_view body);
 
 struct HtmlCell {
-  std::string text;        // escaped here
-  std::string background;  // "#rrggbb" or empty
-  std::string title;       // tooltip
-  bool emphasised = false; // in the first cell: the whole row is
+  std::string text;             // escaped here
+  std::string background = {};  // "#rrggbb", "missing", or empty
+  std::string title = {};       // tooltip
+  bool emphasised = false;      // in the first cell: the whole row is
 };
 // The first cell of each row is a row header.
 std::string html_table(const std::vector<std::string>& header, const std::vector<std::vector<HtmlCell>>& rows);
@@ -24,7 +24,7 @@ HtmlCell score_cell(double score, std::string text, std::string title);
 HtmlCell missing_cell(std::string reason);
 
 std::string html_section(std::string_view title, std::string_view body);
-std::string html_paragraph(std::string_view text);                       // escaped
+std::string html_paragraph(std::string_view text);                                  // escaped
 std::string html_details(std::string_view summary, std::string_view preformatted);  // both escaped
 
 }  // namespace hydra::eval

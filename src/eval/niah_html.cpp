@@ -32,7 +32,8 @@ std::string sample_legend(const NiahSummary& summary) {
   if (least < 0) {
     return "no samples";
   }
-  return least == most ? detail::concat(most, " samples a cell") : detail::concat(least, " to ", most, " samples a cell");
+  return least == most ? detail::concat(most, " samples a cell")
+                       : detail::concat(least, " to ", most, " samples a cell");
 }
 
 }  // namespace
@@ -58,8 +59,8 @@ std::string niah_tasks_svg(const NiahSummary& summary) {
   for (std::size_t t = 0; t < summary.tasks.size(); ++t) {
     map.y_labels.emplace_back(data::task_name(summary.tasks[t]));
     for (const NiahCell& cell : summary.cells[t]) {
-      map.cells.push_back({.value = cell.missing.empty() ? std::optional(cell.score) : std::nullopt,
-                           .title = cell_title(cell)});
+      map.cells.push_back(
+          {.value = cell.missing.empty() ? std::optional(cell.score) : std::nullopt, .title = cell_title(cell)});
     }
   }
   return metrics::heatmap_svg(map);
@@ -85,9 +86,10 @@ std::string niah_depth_svg(const NiahSummary& summary, std::size_t task) {
       }
       const double recall = static_cast<double>(cell.found) / static_cast<double>(cell.needles);
       const Interval interval = wilson_interval(recall, static_cast<std::size_t>(cell.needles));
-      map.cells.push_back({.value = 100 * recall,
-                           .title = detail::concat(cell.found, " of ", cell.needles, " needles, 95% interval ",
-                                                   fixed(100 * interval.low, 2), " to ", fixed(100 * interval.high, 2))});
+      map.cells.push_back(
+          {.value = 100 * recall,
+           .title = detail::concat(cell.found, " of ", cell.needles, " needles, 95% interval ",
+                                   fixed(100 * interval.low, 2), " to ", fixed(100 * interval.high, 2))});
     }
   }
   return metrics::heatmap_svg(map);
@@ -100,7 +102,7 @@ std::string niah_html_table(const NiahSummary& summary) {
   }
   std::vector<std::vector<HtmlCell>> rows;
   for (std::size_t t = 0; t < summary.tasks.size(); ++t) {
-    rows.push_back({{.text = std::string(data::task_name(summary.tasks[t])), .background = "", .title = ""}});
+    rows.push_back({{.text = std::string(data::task_name(summary.tasks[t]))}});
     for (const NiahCell& cell : summary.cells[t]) {
       rows.back().push_back(cell.missing.empty()
                                 ? score_cell(cell.score,
@@ -111,13 +113,13 @@ std::string niah_html_table(const NiahSummary& summary) {
     }
   }
   for (const NiahMeanRow& mean_row : summary.means) {
-    rows.push_back({{.text = mean_row.name, .background = "", .title = "", .emphasised = true}});
+    rows.push_back({{.text = mean_row.name, .emphasised = true}});
     for (const NiahMean& mean : mean_row.lengths) {
       const std::string title = detail::concat("mean of ", mean.cells, " of ", mean_row.of, " tasks");
-      rows.back().push_back(mean.cells > 0
-                                ? score_cell(mean.score, detail::concat(fixed(mean.score, 1), " ± ", fixed(mean.half, 1)),
-                                             title)
-                                : missing_cell("no task was tested"));
+      rows.back().push_back(
+          mean.cells > 0
+              ? score_cell(mean.score, detail::concat(fixed(mean.score, 1), " ± ", fixed(mean.half, 1)), title)
+              : missing_cell("no task was tested"));
     }
   }
   return html_table(header, rows);
@@ -144,8 +146,7 @@ std::string niah_html(const NiahSummary& summary) {
   body += html_section("By needle depth", depths);
   std::vector<std::vector<HtmlCell>> settings;
   for (const auto& [key, value] : summary.settings.items()) {
-    settings.push_back({{.text = key, .background = "", .title = ""},
-                        {.text = value.is_string() ? value.get<std::string>() : value.dump(), .background = "", .title = ""}});
+    settings.push_back({{.text = key}, {.text = value.is_string() ? value.get<std::string>() : value.dump()}});
   }
   body += html_section("Settings", html_table({"setting", "value"}, settings));
   std::string prompts;

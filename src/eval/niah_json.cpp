@@ -1,15 +1,13 @@
 // summary.json: every number of a NIAH summary, null with a reason where a cell has no samples.
 
+#include "format.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/eval/niah_summary.hpp"
-#include "format.hpp"
 
 namespace hydra::eval {
 namespace {
 
-Json optional_number(const std::optional<double>& value) {
-  return value ? Json(rounded(*value, 2)) : Json(nullptr);
-}
+Json optional_number(const std::optional<double>& value) { return value ? Json(rounded(*value, 2)) : Json(nullptr); }
 
 Json cell_json(data::NiahTask task, std::int64_t length, const NiahCell& cell) {
   Json json = {{"task", data::task_name(task)}, {"length", length}, {"samples", cell.samples}};

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <numeric>
 
+#include "format.hpp"
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/sha256.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/metrics/progress.hpp"
-#include "format.hpp"
 #include "niah_html.hpp"
 
 namespace hydra::eval {
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t most_prompts = 64;       // of one generate call
 constexpr std::int64_t guarded_length = 32768;  // above it, a model that finds nothing is stopped early
 constexpr std::int64_t guard_samples = 4;
-constexpr std::size_t shown_prompt = 4000;      // bytes of a prompt in the reports
+constexpr std::size_t shown_prompt = 4000;  // bytes of a prompt in the reports
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -69,9 +69,7 @@ Json settings_of(const NiahConfig& config, const data::Corpora& corpora, const t
   settings["tokenizer_sha256"] = tokenizer.sha256();
   settings["prompt"] = prompt_name(config.prompt);
   settings["answer_prefix"] = config.answer_prefix;
-  settings["max_new"] = config.max_new > 0    ? Json(config.max_new)
-                        : config.max_new == 0 ? Json("auto")
-                                              : Json("ruler");
+  settings["max_new"] = config.max_new > 0 ? Json(config.max_new) : config.max_new == 0 ? Json("auto") : Json("ruler");
   settings["seed"] = config.seed;
   settings["depths"] = config.depths.empty() ? Json("ruler") : Json(config.depths);
   settings["essay"] = corpora.essay.empty() ? "none" : corpora.essay_name;
@@ -125,8 +123,7 @@ void NiahRun::check_fit() {
     for (std::size_t column = 0; column < config_.lengths.size(); ++column) {
       const auto reason = builder_.unfit_reason(task, config_.lengths[column], config_.samples[column]);
       if (reason) {
-        HYDRA_REQUIRE(options_.skip_unfit, *reason, " (--max-new N changes the answer budget; --skip-unfit leaves ",
-                      "such cells out)");
+        HYDRA_REQUIRE(options_.skip_unfit, *reason);
         missing_[{task, config_.lengths[column]}] = *reason;
       }
     }
@@ -239,7 +236,8 @@ std::vector<SampleRecord> NiahRun::run_batch(const Batch& batch, const Generate&
   return records;
 }
 
-// Zeros at the shortest length mean that something is wrong with the model or its settings: hours above 32K would be lost.
+// Zeros at the shortest length mean that something is wrong with the model or its settings: hours above 32K would be
+// lost.
 void NiahRun::check_guard(const SampleRecord& record) {
   if (guard_passed_) {
     return;
@@ -247,9 +245,9 @@ void NiahRun::check_guard(const SampleRecord& record) {
   guard_passed_ = record.length > config_.lengths.front() || record.score.score > 0;
   guard_seen_ += 1;
   if (!guard_passed_ && guard_seen_ >= std::min(guard_samples, config_.samples.front())) {
-    throw Error(detail::concat(subject_.name, ": the first ", guard_seen_, " samples of length ", config_.lengths.front(),
-                               " all scored 0; stopped before lengths up to ", config_.lengths.back(),
-                               ". Look at samples.jsonl; --force goes on"));
+    throw Error(detail::concat(subject_.name, ": the first ", guard_seen_, " samples of length ",
+                               config_.lengths.front(), " all scored 0; stopped before lengths up to ",
+                               config_.lengths.back(), ". Look at samples.jsonl; --force goes on"));
   }
 }
 
@@ -267,7 +265,10 @@ NiahSummary NiahRun::run(const Generate& generate) {
   for (const auto& [id, record] : store_->done()) {
     check_guard(record);
   }
-  metrics::Progress progress({.title = "NIAH " + subject_.name, .unit = "tokens", .total = tokens});
+  std::optional<metrics::Progress> progress;
+  if (communicator_.rank() == 0 && !own.empty()) {
+    progress.emplace(metrics::ProgressOptions{.title = "NIAH " + subject_.name, .unit = "tokens", .total = tokens});
+  }
   for (const Batch& batch : own) {
     if (stop_requested()) {
       throw Interrupted(detail::concat("evaluation stopped by a signal; what is done is in ", options_.out.string(),
@@ -280,12 +281,14 @@ NiahSummary NiahRun::run(const Generate& generate) {
       score += record.score.score;
     }
     done += batch.length * static_cast<std::int64_t>(batch.indices.size());
-    progress.update(done, detail::concat(data::task_name(batch.task), " ", batch.length, ": ", score, " of ",
-                                         records.size()));
+    if (progress) {
+      progress->update(
+          done, detail::concat(data::task_name(batch.task), " ", batch.length, ": ", score, " of ", records.size()));
+    }
     std::for_each(records.begin(), records.end(), [this](const SampleRecord& record) { check_guard(record); });
   }
-  if (!own.empty()) {
-    progress.finish();
+  if (progress) {
+    progress->finish();
   }
   return report(store_->finish(), seconds_since(start));
 }
@@ -301,8 +304,9 @@ NiahSummary NiahRun::report(const std::map<std::string, SampleRecord>& records, 
                       .missing = missing_};
   NiahSummary summary = summarize_niah(request, records);
   for (const data::NiahTask task : config_.tasks) {
-    const auto length = std::find_if(config_.lengths.begin(), config_.lengths.end(),
-                                     [&](std::int64_t l) { return !missing_.contains({task, l}); });
+    const auto length = std::find_if(config_.lengths.begin(), config_.lengths.end(), [&](std::int64_t l) {
+      return !missing_.contains({task, l});
+    });
     if (length != config_.lengths.end()) {
       const data::NiahSample sample = builder_.sample(task, *length, 0);
       summary.prompts.emplace_back(sample.id, shortened(sample.prompt_text));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hydrahead/base/error.hpp"
 #include "format.hpp"
+#include "hydrahead/base/error.hpp"
 
 namespace hydra::eval {
 namespace {
@@ -104,9 +104,8 @@ std::size_t depth_row(const SampleRecord& record, double depth, const std::vecto
   if (grid.empty()) {
     return static_cast<std::size_t>(std::clamp(static_cast<int>(depth * depth_bins), 0, depth_bins - 1));
   }
-  const double percent = has_one_needle(record.task)
-                             ? grid[static_cast<std::size_t>(record.index) % grid.size()]
-                             : 100 * depth;
+  const double percent =
+      has_one_needle(record.task) ? grid[static_cast<std::size_t>(record.index) % grid.size()] : 100 * depth;
   return nearest_row(percent, sorted);
 }
 

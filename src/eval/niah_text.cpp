@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "hydrahead/eval/niah_summary.hpp"
 #include "format.hpp"
+#include "hydrahead/eval/niah_summary.hpp"
 
 namespace hydra::eval {
 namespace {
@@ -88,7 +88,11 @@ std::string niah_table(const NiahSummary& summary) {
     for (const NiahMean& mean : row.lengths) {
       if (mean.cells > 0) {
         text.append(" ").append(fixed(mean.score, 2)).append(" ± ").append(fixed(mean.half, 2));
-        text.append(" (").append(std::to_string(mean.cells)).append(" of ").append(std::to_string(row.of)).append(") |");
+        text.append(" (")
+            .append(std::to_string(mean.cells))
+            .append(" of ")
+            .append(std::to_string(row.of))
+            .append(") |");
       } else {
         text.append(" - |");
       }
@@ -118,7 +122,8 @@ std::string niah_table(const NiahSummary& summary) {
 
 std::string niah_markdown(const NiahSummary& summary) {
   std::string text = "# NIAH: " + summary.name + "\n\n" + niah_table(summary);
-  text.append("\nScores in percent: RULER's substring recall with Wilson's 95% interval; means ± 1.96 standard errors, ");
+  text.append(
+      "\nScores in percent: RULER's substring recall with Wilson's 95% interval; means ± 1.96 standard errors, ");
   text.append("with the number of tasks they cover. Truncated: the answer used its whole budget without a stop ");
   text.append("token.\n\n## Settings\n\n");
   for (const auto& [key, value] : summary.settings.items()) {

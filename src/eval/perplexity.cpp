@@ -7,12 +7,12 @@
 #include <cmath>
 #include <map>
 
+#include "format.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/metrics/progress.hpp"
 #include "hydrahead/model/decode_state.hpp"
 #include "hydrahead/ops/chunked_loss.hpp"
-#include "format.hpp"
 
 namespace hydra::eval {
 namespace {
@@ -68,8 +68,8 @@ class Losses {
     }
     const at::Device device = hidden.device();
     const at::Tensor chosen = hidden.index_select(0, at::tensor(rows, at::kLong).to(device));
-    const at::Tensor logprobs = ops::token_logprobs(chosen, model.head, at::tensor(counted, at::kLong).to(device))
-                                    .to(at::kCPU, at::kDouble);
+    const at::Tensor logprobs =
+        ops::token_logprobs(chosen, model.head, at::tensor(counted, at::kLong).to(device)).to(at::kCPU, at::kDouble);
     double* sums = sums_.mutable_data_ptr<double>();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::int64_t bucket = bucket_of(positions[static_cast<std::size_t>(rows[i])]);
@@ -137,11 +137,16 @@ PplResult measure_perplexity(const std::string& name, const model::Model& model,
   for (const Document& document : documents) {
     total += document.length;
   }
-  metrics::Progress progress({.title = "perplexity " + name, .unit = "tokens", .total = total});
+  std::optional<metrics::Progress> progress;
+  if (communicator.rank() == 0) {
+    progress.emplace(metrics::ProgressOptions{.title = "perplexity " + name, .unit = "tokens", .total = total});
+  }
   Losses losses;
   const auto step = [&](std::int64_t tokens) {
     done += tokens;
-    progress.update(done);
+    if (progress) {
+      progress->update(done);
+    }
     if (stop_requested()) {
       throw Interrupted("perplexity stopped by a signal");
     }
@@ -176,7 +181,9 @@ PplResult measure_perplexity(const std::string& name, const model::Model& model,
     group_tokens += document.length;
   }
   flush();
-  progress.finish();
+  if (progress) {
+    progress->finish();
+  }
   PplResult result = losses.result(name, model.embed.device(), communicator);
   if (forward.log_scale) {
     result.log_scale_a = model.config.hybrid->fa.log_scale.a;
@@ -188,7 +195,8 @@ std::vector<PplResult> sweep_log_scale(const std::string& name, const model::Mod
                                        const std::vector<data::Row>& rows, const PplOptions& options,
                                        const std::vector<double>& values, dist::Communicator& communicator) {
   HYDRA_REQUIRE(model::log_scale_at_inference(model), name, ": found ",
-                model.is_hybrid() ? "log_scale.mode off" : "a teacher", ", expected a hybrid with a log scale for --log-scale-a");
+                model.is_hybrid() ? "log_scale.mode off" : "a teacher",
+                ", expected a hybrid with a log scale for --log-scale-a");
   std::vector<PplResult> results;
   for (const double a : values) {
     HYDRA_REQUIRE(a > 1, "--log-scale-a: found ", a, ", expected values above 1");
@@ -199,9 +207,7 @@ std::vector<PplResult> sweep_log_scale(const std::string& name, const model::Mod
   return results;
 }
 
-std::string bucket_label(const PplBucket& bucket) {
-  return detail::concat(bucket.begin, "-", bucket.end);
-}
+std::string bucket_label(const PplBucket& bucket) { return detail::concat(bucket.begin, "-", bucket.end); }
 
 Json to_json(const PplResult& result) {
   Json json = {{"name", result.name},
@@ -214,10 +220,8 @@ Json to_json(const PplResult& result) {
     json["reason"] = "the model gave a token no finite probability";
   }
   for (const PplBucket& bucket : result.buckets) {
-    json["positions"].push_back({{"begin", bucket.begin},
-                                 {"end", bucket.end},
-                                 {"tokens", bucket.tokens},
-                                 {"loss", json_number(bucket.loss)}});
+    json["positions"].push_back(
+        {{"begin", bucket.begin}, {"end", bucket.end}, {"tokens", bucket.tokens}, {"loss", json_number(bucket.loss)}});
   }
   return json;
 }

@@ -16,28 +16,6 @@ Json header_of(const Json& settings) {
   return {{"format", "hydrahead samples 1"}, {"fingerprint", sha256_hex(settings.dump())}, {"settings", settings}};
 }
 
-// Names every key whose value differs, with both values.
-void require_same_settings(const Json& found, const Json& expected, const fs::path& file) {
-  std::string differences;
-  const auto add = [&](const std::string& key, const std::string& was, const std::string& now) {
-    differences.append("\n  ").append(key).append(": found ").append(was).append(", expected ").append(now);
-  };
-  for (const auto& [key, value] : expected.items()) {
-    if (!found.contains(key)) {
-      add(key, "nothing", value.dump());
-    } else if (found.at(key) != value) {
-      add(key, found.at(key).dump(), value.dump());
-    }
-  }
-  for (const auto& [key, value] : found.items()) {
-    if (!expected.contains(key)) {
-      add(key, value.dump(), "nothing");
-    }
-  }
-  HYDRA_REQUIRE(differences.empty(), file.string(),
-                ": holds an evaluation with other settings; use the same ones, or another --out:", differences);
-}
-
 struct RecordFile {
   std::vector<SampleRecord> records;
   bool torn = false;  // the last line was cut by a kill
@@ -133,14 +111,35 @@ std::map<std::string, SampleRecord> load_records(const fs::path& dir, const Json
 
 }  // namespace
 
+void require_same_settings(const Json& found, const Json& expected, const fs::path& file) {
+  std::string differences;
+  const auto add = [&](const std::string& key, const std::string& was, const std::string& now) {
+    differences.append("\n  ").append(key).append(": found ").append(was).append(", expected ").append(now);
+  };
+  for (const auto& [key, value] : expected.items()) {
+    if (!found.contains(key)) {
+      add(key, "nothing", value.dump());
+    } else if (found.at(key) != value) {
+      add(key, found.at(key).dump(), value.dump());
+    }
+  }
+  for (const auto& [key, value] : found.items()) {
+    if (!expected.contains(key)) {
+      add(key, value.dump(), "nothing");
+    }
+  }
+  HYDRA_REQUIRE(differences.empty(), file.string(),
+                ": holds an evaluation with other settings; use the same ones, or another --out:", differences);
+}
+
 RecordStore::RecordStore(fs::path dir, Json settings, dist::Communicator& communicator)
     : dir_(std::move(dir)),
       settings_(std::move(settings)),
       communicator_(communicator),
       done_(load_records(dir_, settings_, communicator_)) {
   const bool alone = communicator_.size() == 1;
-  own_path_ = dir_ / (alone ? std::string(merged_name)
-                            : "samples.rank" + std::to_string(communicator_.rank()) + ".jsonl");
+  own_path_ =
+      dir_ / (alone ? std::string(merged_name) : "samples.rank" + std::to_string(communicator_.rank()) + ".jsonl");
   own_file_.open(own_path_, alone ? std::ios::app : std::ios::trunc);
   if (!alone) {
     own_file_ << header_of(settings_).dump() << '\n' << std::flush;

@@ -5,12 +5,9 @@
 namespace hydra::eval {
 
 Json to_json(const SampleRecord& record) {
-  Json json = {{"id", record.id},
-               {"task", data::task_name(record.task)},
-               {"length", record.length},
-               {"index", record.index},
-               {"seed", record.seed},
-               {"input_sha256", record.input_sha256}};
+  Json json = {{"id", record.id},         {"task", data::task_name(record.task)},
+               {"length", record.length}, {"index", record.index},
+               {"seed", record.seed},     {"input_sha256", record.input_sha256}};
   if (!record.input.empty()) {
     json["input"] = record.input;
   }

@@ -130,9 +130,9 @@ std::size_t count_items(std::string_view text, AnswerKind kind) {
 std::size_t count_hits(std::string_view prediction, std::span<const std::string> references) {
   HYDRA_CHECK(!references.empty(), "a sample without references");
   const std::string text = lower(prediction);
-  return static_cast<std::size_t>(std::count_if(references.begin(), references.end(), [&](const std::string& reference) {
-    return text.find(lower(reference)) != std::string::npos;
-  }));
+  return static_cast<std::size_t>(
+      std::count_if(references.begin(), references.end(),
+                    [&](const std::string& reference) { return text.find(lower(reference)) != std::string::npos; }));
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
 
 EventFile::EventFile(const std::filesystem::path& dir, double wall_time, std::int64_t first_step) {
   std::filesystem::create_directories(dir);
-  const std::string start = "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(wall_time)) + "." +
-                            host_name() + ".";
+  const std::string start =
+      "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(wall_time)) + "." + host_name() + ".";
   for (int n = 0; !file_; ++n) {  // a restart within the same second gets the next number
     path_ = dir / (start + std::to_string(n));
     file_.reset(std::fopen(path_.c_str(), "wbx"));

@@ -48,9 +48,9 @@ std::string cell_svg(const HeatmapCell& cell, int x, int y) {
   }
   const bool dark = *cell.value < 22.0 || *cell.value > 78.0;
   const double shown = std::round(*cell.value * 10.0) / 10.0;
-  svg += text_at(x + cell_width / 2.0, y + cell_height / 2.0 + 4, "middle",
-                 dark ? "fill=\"#ffffff\"" : "fill=\"#1a1a1a\"",
-                 formatted(shown == std::floor(shown) ? "%.0f" : "%.1f", shown));
+  svg +=
+      text_at(x + cell_width / 2.0, y + cell_height / 2.0 + 4, "middle", dark ? "fill=\"#ffffff\"" : "fill=\"#1a1a1a\"",
+              formatted(shown == std::floor(shown) ? "%.0f" : "%.1f", shown));
   return svg + "</g>\n";
 }
 
@@ -64,7 +64,8 @@ std::string legend_svg(int x, int y, const std::string& note) {
   svg += text_at(x, y + 22, "start", "fill=\"#555555\"", "0");
   svg += text_at(x + steps * step_width, y + 22, "end", "fill=\"#555555\"", "100");
   const int box = x + steps * step_width + 16;
-  svg += formatted("<rect x=\"%d\" y=\"%d\" width=\"22\" height=\"10\" fill=\"#ffffff\" stroke=\"#9a9a9a\"/>\n", box, y);
+  svg +=
+      formatted("<rect x=\"%d\" y=\"%d\" width=\"22\" height=\"10\" fill=\"#ffffff\" stroke=\"#9a9a9a\"/>\n", box, y);
   svg += hatching(box, y, 22, 10);
   svg += text_at(box + 28, y + 9, "start", "fill=\"#555555\"", "not tested");
   return svg + text_at(box + 28, y + 22, "start", "fill=\"#555555\"", note);
@@ -114,8 +115,8 @@ std::string score_color(double score) {
 
 std::string heatmap_svg(const Heatmap& map) {
   const int columns = static_cast<int>(map.x_labels.size()), rows = static_cast<int>(map.y_labels.size());
-  HYDRA_CHECK(map.cells.size() == map.x_labels.size() * map.y_labels.size(), "heat map \"", map.title, "\": ",
-              map.cells.size(), " cells for ", columns, " columns and ", rows, " rows");
+  HYDRA_CHECK(map.cells.size() == map.x_labels.size() * map.y_labels.size(), "heat map \"", map.title,
+              "\": ", map.cells.size(), " cells for ", columns, " columns and ", rows, " rows");
   const int left = label_width(map.y_labels);
   const int text_columns = static_cast<int>(std::max(map.title.size(), map.subtitle.size())) * 7 + 24;
   const int width = std::max({left + columns * cell_width + 20, left + 360, text_columns});
@@ -143,8 +144,8 @@ std::string heatmap_svg(const Heatmap& map) {
   }
   svg += text_at(left + columns * cell_width / 2.0, grid_bottom + 35, "middle", "fill=\"#555555\"", map.x_name);
   const double middle_row = title_height + rows * cell_height / 2.0;
-  svg += text_at(16, middle_row, "middle",
-                 formatted("fill=\"#555555\" transform=\"rotate(-90 16 %.1f)\"", middle_row), map.y_name);
+  svg += text_at(16, middle_row, "middle", formatted("fill=\"#555555\" transform=\"rotate(-90 16 %.1f)\"", middle_row),
+                 map.y_name);
   svg += legend_svg(left, grid_bottom + axis_height, map.legend);
   return svg + "</svg>\n";
 }

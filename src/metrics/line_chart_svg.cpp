@@ -34,9 +34,7 @@ struct Axis {
   bool log_scale = false;
 
   double of(double value) const { return log_scale ? std::log2(value) : value; }
-  double y(double value) const {
-    return height - bottom - (of(value) - low) / (high - low) * (height - top - bottom);
-  }
+  double y(double value) const { return height - bottom - (of(value) - low) / (high - low) * (height - top - bottom); }
 };
 
 // About four steps of 1, 2 or 5 times a power of ten that cover all values.
@@ -110,8 +108,8 @@ std::string line_chart_svg(const LineChart& given) {
   for (int tick = 0; tick <= ticks; ++tick) {
     const double drawn = axis.low + tick * axis.step;
     const double value = axis.log_scale ? std::exp2(drawn) : drawn;
-    svg += formatted("<line x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\" stroke=\"#e3e3e3\"/>\n", left, axis.y(value),
-                     width - right, axis.y(value));
+    svg += formatted("<line x1=\"%.0f\" y1=\"%.1f\" x2=\"%.0f\" y2=\"%.1f\" stroke=\"#e3e3e3\"/>\n", left,
+                     axis.y(value), width - right, axis.y(value));
     svg += label(left - 8, axis.y(value) + 4, "end", "#555555", chart.value_text(value));
   }
   for (std::size_t i = 0; i < columns; ++i) {

@@ -92,6 +92,7 @@ TEST(NiahRun, CopyingEveryNumberIsImpreciseAndTruncated) {
   test::TempDir dir;
   NiahConfig config = small_config();
   config.tasks = {data::NiahTask::multikey_2};  // the haystack is made of needles
+  config.lengths = {512};
   config.max_new = 200;
   const Generate copy = [](const auto& prompts, const std::vector<std::int64_t>& budgets) {
     std::vector<std::vector<std::int32_t>> out;
@@ -115,9 +116,9 @@ TEST(NiahRun, CopyingEveryNumberIsImpreciseAndTruncated) {
     return out;
   };
   const NiahSummary summary = run(config, options(dir.path() / "out"), copy);
-  EXPECT_DOUBLE_EQ(summary.cells[0][1].score, 100);
-  EXPECT_LT(summary.cells[0][1].precision, 50);
-  EXPECT_EQ(summary.cells[0][1].truncated, 5);
+  EXPECT_DOUBLE_EQ(summary.cells[0][0].score, 100);
+  EXPECT_LT(summary.cells[0][0].precision, 50);
+  EXPECT_EQ(summary.cells[0][0].truncated, 5);
 }
 
 TEST(NiahRun, StoppedAndContinuedGivesTheSameFiles) {
@@ -190,7 +191,9 @@ TEST(NiahRun, RanksShareTheWorkAndAnInterruptedRunOfRanksIsMerged) {
   fs::create_directories(dir.path() / "left");
   const auto lines = lines_of(dir.path() / "one/samples.jsonl");
   std::ofstream(dir.path() / "left/samples.rank0.jsonl") << lines[0] << '\n' << lines[1] << '\n';
-  std::ofstream(dir.path() / "left/samples.rank1.jsonl") << lines[0] << '\n' << lines[7] << '\n' << lines[8].substr(0, 40);
+  std::ofstream(dir.path() / "left/samples.rank1.jsonl") << lines[0] << '\n'
+                                                         << lines[7] << '\n'
+                                                         << lines[8].substr(0, 40);
   Oracle rest(config);
   run(config, options(dir.path() / "left"), rest.generate());
   EXPECT_EQ(rest.asked.size(), 28u);
@@ -204,7 +207,8 @@ TEST(NiahRun, ChangedSettingsAreRefusedByName) {
   Oracle oracle(config);
   run(config, options(dir.path() / "out"), oracle.generate());
   const auto before = result_files(dir.path() / "out");
-  const std::string model = message_of([&] { run(config, options(dir.path() / "out"), oracle.generate(), subject("m2")); });
+  const std::string model =
+      message_of([&] { run(config, options(dir.path() / "out"), oracle.generate(), subject("m2")); });
   EXPECT_NE(model.find("model_sha256: found \"m1\", expected \"m2\""), std::string::npos) << model;
   NiahConfig other = config;
   other.seed = 7;
@@ -215,7 +219,7 @@ TEST(NiahRun, ChangedSettingsAreRefusedByName) {
   EXPECT_EQ(before, result_files(dir.path() / "out"));
   fs::create_directories(dir.path() / "used");
   std::ofstream(dir.path() / "used/thesis.txt") << "x";
-  EXPECT_NE(message_of([&] { run(config, options(dir.path() / "used"), oracle.generate()); }).find("thesis") , 0u);
+  EXPECT_NE(message_of([&] { run(config, options(dir.path() / "used"), oracle.generate()); }).find("thesis"), 0u);
   EXPECT_FALSE(fs::exists(dir.path() / "used/samples.jsonl"));
   std::ofstream(dir.path() / "out/samples.jsonl", std::ios::app) << "{\"id\": 3}\n";
   const std::string damaged = message_of([&] { run(config, options(dir.path() / "out"), oracle.generate()); });
@@ -255,7 +259,7 @@ TEST(NiahRun, UnfitCellsAreRefusedOrLeftOut) {
   const Json json = read_json_file((dir.path() / "out/summary.json").string());
   EXPECT_TRUE(json["cells"][2]["score"].is_null());
   EXPECT_FALSE(json["cells"][2]["reason"].get<std::string>().empty());
-  EXPECT_EQ(json.dump().find("-1"), std::string::npos);
+  EXPECT_FALSE(json["cells"][2].contains("low"));
 }
 
 TEST(NiahRun, ASampleWithoutAnAnswerFailsAlone) {

@@ -54,8 +54,9 @@ TEST(Score, PrecisionCountsItemsOfTheAnswersKind) {
   EXPECT_EQ(score_sample("none", numbers).precision, 0.0);
   const std::vector<std::string> uuid = {"0a1b2c3d-0000-4000-8000-00000000000f"};
   EXPECT_EQ(answer_kind(uuid), AnswerKind::uuid);
-  EXPECT_EQ(score_sample("0A1B2C3D-0000-4000-8000-00000000000F, ffffffff-0000-4000-8000-00000000000f 12", uuid).precision,
-            0.5);
+  EXPECT_EQ(
+      score_sample("0A1B2C3D-0000-4000-8000-00000000000F, ffffffff-0000-4000-8000-00000000000f 12", uuid).precision,
+      0.5);
   const std::vector<std::string> word = {"quiet-stone"};
   EXPECT_EQ(answer_kind(word), AnswerKind::word);
 }
@@ -72,8 +73,8 @@ TEST(Score, WilsonIntervals) {
     std::size_t n;
     double low, high;
   };
-  for (const Case& c : {Case{500, 500, 99.24, 100}, Case{0, 20, 0, 16.11}, Case{19, 20, 76.39, 99.11},
-                        Case{428, 500, 82.25, 88.41}}) {
+  for (const Case& c :
+       {Case{500, 500, 99.24, 100}, Case{0, 20, 0, 16.11}, Case{19, 20, 76.39, 99.11}, Case{428, 500, 82.25, 88.41}}) {
     const Interval interval = wilson_interval(c.hits / static_cast<double>(c.n), c.n);
     EXPECT_DOUBLE_EQ(round2(100 * interval.low), c.low);
     EXPECT_DOUBLE_EQ(round2(100 * interval.high), c.high);

@@ -65,7 +65,10 @@ void read_fields(std::string_view bytes, const Visit& visit) {
     std::string_view content;
     switch (key & 7) {
       case 0: number = take_varint(bytes); break;
-      case 1: number = scalar_at<std::uint64_t>(bytes, 0); bytes.remove_prefix(8); break;
+      case 1:
+        number = scalar_at<std::uint64_t>(bytes, 0);
+        bytes.remove_prefix(8);
+        break;
       case 2: {
         const std::uint64_t size = take_varint(bytes);
         content = bytes.substr(0, size);
@@ -73,7 +76,10 @@ void read_fields(std::string_view bytes, const Visit& visit) {
         bytes.remove_prefix(size);
         break;
       }
-      case 5: number = scalar_at<std::uint32_t>(bytes, 0); bytes.remove_prefix(4); break;
+      case 5:
+        number = scalar_at<std::uint32_t>(bytes, 0);
+        bytes.remove_prefix(4);
+        break;
       default: FAIL() << "wire type " << (key & 7);
     }
     visit(key >> 3, number, content);
@@ -99,9 +105,8 @@ std::vector<Event> read_events(const fs::path& path) {
       } else if (field == 3) {
         event.version = bytes;
       } else if (field == 7) {
-        read_fields(bytes, [&](std::uint64_t f, std::uint64_t n, std::string_view) {
-          event.session_start = f == 1 && n == 1;
-        });
+        read_fields(
+            bytes, [&](std::uint64_t f, std::uint64_t n, std::string_view) { event.session_start = f == 1 && n == 1; });
       } else if (field == 5) {
         read_fields(bytes, [&](std::uint64_t, std::uint64_t, std::string_view value) {
           std::string tag;

@@ -21,7 +21,8 @@ Heatmap small_map() {
 
 TEST(XmlCheck, FindsFaults) {
   EXPECT_EQ(test::xml_problem("<a b=\"1\"><c/>x &amp; y</a>"), "");
-  for (const char* bad : {"<a>", "<a></b>", "<a b=1/>", "<a>&</a>", "<a>1 < 2</a>", "<a/><b/>", "<a b=\"1\" b=\"2\"/>"}) {
+  for (const char* bad :
+       {"<a>", "<a></b>", "<a b=1/>", "<a>&</a>", "<a>1 < 2</a>", "<a/><b/>", "<a b=\"1\" b=\"2\"/>"}) {
     EXPECT_NE(test::xml_problem(bad), "") << bad;
   }
 }
@@ -56,7 +57,9 @@ TEST(Heatmap, FixedScale) {
 }
 
 TEST(EscapeXml, ControlCharacters) {
-  EXPECT_EQ(escape_xml(std::string("a\0b\x1b", 4)), "a\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+  EXPECT_EQ(escape_xml(std::string("a\0b\x1b", 4)),
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD");
   EXPECT_EQ(escape_xml("<&>\"'"), "&lt;&amp;&gt;&quot;&#39;");
 }
 

@@ -10,8 +10,8 @@ namespace {
 TEST(Progress, PercentRateAndTimeLeft) {
   std::ostringstream out;
   double now = 100.0;
-  Progress progress({.title = "align", .unit = "tokens", .total = 10000, .done = 2000, .out = &out,
-                     .clock = [&] { return now; }});
+  Progress progress(
+      {.title = "align", .unit = "tokens", .total = 10000, .done = 2000, .out = &out, .clock = [&] { return now; }});
   now = 104.0;
   progress.update(4000, "loss 0.5");
   // 2000 tokens in 4 s; what an earlier run did counts in the percentage only.

@@ -1,6 +1,6 @@
 #pragma once
-// Evaluates one state of a model (the teacher, the converted hybrid, the student after a stage) with the settings of the
-// config section `eval`, and keeps the results in a directory of its own. `train` and `eval` call it.
+// Evaluates one state of a model (the teacher, the converted hybrid, the student after a stage) with the settings of
+// the config section `eval`, and keeps the results in a directory of its own. `train` and `eval` call it.
 
 #include <filesystem>
 #include <optional>
@@ -16,9 +16,9 @@
 namespace hydra::eval {
 
 struct StateResult {
-  std::string name;               // "teacher", "converted", "align", ...
+  std::string name;  // "teacher", "converted", "align", ...
   std::int64_t parameters = 0;
-  model::CacheBytes cache;        // decode state: bytes a token, and constant
+  model::CacheBytes cache;  // decode state: bytes a token, and constant
   std::optional<NiahSummary> niah;
   std::optional<PplResult> ppl;
 };
@@ -27,16 +27,17 @@ struct StateResult {
 struct EvalInputs {
   const EvalConfig& config;
   const text::Tokenizer& tokenizer;
-  const data::Corpora* corpora = nullptr;                  // niah
-  const std::vector<data::Row>* ppl_rows = nullptr;        // ppl: rows of config.ppl->context tokens
-  model::StateType state_type = model::StateType::fp32;    // cache.state_dtype
+  const data::Corpora* corpora = nullptr;                // niah
+  const std::vector<data::Row>* ppl_rows = nullptr;      // ppl: rows of config.ppl->context tokens
+  model::StateType state_type = model::StateType::fp32;  // cache.state_dtype
 };
 
 // Writes <dir>/state.json, <dir>/niah/... and <dir>/ppl.json, ppl.md. Whatever is there for the same settings and
-// identity is used, so an interrupted evaluation goes on. identity: what tells this state's weights from others (a hash, or
-// a step of a run). Cells that do not fit a length are null with their reason. Throws Interrupted.
+// identity is used, so an interrupted evaluation goes on. identity: what tells this state's weights from others (a
+// hash, or a step of a run). Cells that do not fit a length are null with their reason. Throws Interrupted.
 StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& identity,
-                           const EvalInputs& inputs, const std::filesystem::path& dir, dist::Communicator& communicator);
+                           const EvalInputs& inputs, const std::filesystem::path& dir,
+                           dist::Communicator& communicator);
 
 // What evaluate_state left in `dir`; nothing if it did not finish there.
 std::optional<StateResult> read_state(const std::filesystem::path& dir);
@@ -44,7 +45,7 @@ std::optional<StateResult> read_state(const std::filesystem::path& dir);
 // Greedy decoding by a model, for NiahRun.
 Generate model_generator(const model::Model& model, model::StateType state_type);
 // Tokens of one generate call that the device takes in a batch.
-std::int64_t default_batch_tokens(const model::Model& model);
+std::int64_t default_batch_tokens(const at::Device& device);
 
 // Bytes of the decode state (method.md section 9) with activations of the model's compute type.
 model::CacheBytes cache_use(const model::Model& model, model::StateType state_type);

@@ -1,6 +1,6 @@
 #pragma once
-// Loss by position on held-out token rows: does a model use its long context? The forward runs in chunks with the decode
-// state, and the head only on the rows of a chunk, so memory does not grow with length x vocabulary.
+// Loss by position on held-out token rows: does a model use its long context? The forward runs in chunks with the
+// decode state, and the head only on the rows of a chunk, so memory does not grow with length x vocabulary.
 
 #include <cstdint>
 #include <filesystem>
@@ -32,11 +32,11 @@ struct PplResult {
 struct PplOptions {
   std::int64_t chunk = 8192;  // rows a forward
   model::StateType state_type = model::StateType::fp32;
-  bool log_scale = true;      // false: off even where the model has it at inference
+  bool log_scale = true;  // false: off even where the model has it at inference
 };
 
-// Rows may hold several documents; labels below 0 are not counted. Rank r of R takes rows r, r + R, ...; the result is the
-// same on every rank. Throws Interrupted when a signal asks to stop.
+// Rows may hold several documents; labels below 0 are not counted. Rank r of R takes rows r, r + R, ...; the result is
+// the same on every rank. Throws Interrupted when a signal asks to stop.
 PplResult measure_perplexity(const std::string& name, const model::Model& model, const std::vector<data::Row>& rows,
                              const PplOptions& options, dist::Communicator& communicator);
 

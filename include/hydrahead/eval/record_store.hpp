@@ -1,7 +1,7 @@
 #pragma once
 // The records of an evaluation, one JSON object a sample, on disk as soon as it is scored: samples.jsonl, and with
-// several ranks samples.rank<r>.jsonl until they are merged. Line 1 is a header with all settings that change samples or
-// answers; a directory with other settings is refused (evaluation.md section 10).
+// several ranks samples.rank<r>.jsonl until they are merged. Line 1 is a header with all settings that change samples
+// or answers; a directory with other settings is refused (evaluation.md section 10).
 
 #include <cstdint>
 #include <filesystem>
@@ -26,17 +26,20 @@ struct SampleRecord {
   std::vector<std::string> references;
   std::string pred_raw, pred;
   std::int64_t prompt_tokens = 0, new_tokens = 0, budget = 0;
-  bool truncated = false;      // the budget was used up without a stop token
-  std::vector<double> depths;  // per reference: its needle's token position / prompt tokens
+  bool truncated = false;          // the budget was used up without a stop token
+  std::vector<double> depths;      // per reference: its needle's token position / prompt tokens
   std::int64_t essay_repeats = 0;  // times that the essay began again
   bool recounted = false;          // the exact fit needed re-tokenizing
   SampleScore score;
   double ms = 0.0;
-  std::string error;           // why there is no answer (logits that are not finite); the score is 0 then
+  std::string error;  // why there is no answer (logits that are not finite); the score is 0 then
 };
 
 Json to_json(const SampleRecord& record);
 Expected<SampleRecord> record_from_json(const Json& json);
+
+// UserError naming every key in which settings differ from what `file` was made with.
+void require_same_settings(const Json& found, const Json& expected, const std::filesystem::path& file);
 
 class RecordStore {
  public:

@@ -17,8 +17,8 @@ struct LineChart {
   std::string title, x_name, y_name;
   std::vector<std::string> x_labels;
   std::vector<LineSeries> series;
-  bool log_scale = false;                             // values must be positive then
-  std::function<std::string(double)> value_text = {};      // of the y axis and the tooltips; default: 3 significant digits
+  bool log_scale = false;                              // values must be positive then
+  std::function<std::string(double)> value_text = {};  // of the y axis and the tooltips; default: 3 significant digits
 };
 
 std::string line_chart_svg(const LineChart& chart);

@@ -11,11 +11,11 @@
 namespace hydra::metrics {
 
 struct ProgressOptions {
-  std::string title;            // "align"
+  std::string title;  // "align"
   std::string unit = "steps";
-  std::int64_t total = 0;       // units of the whole loop
-  std::int64_t done = 0;        // units that an earlier run did: they count in the percentage, not in the rate
-  double log_seconds = 10.0;    // between log lines where standard error is no terminal
+  std::int64_t total = 0;     // units of the whole loop
+  std::int64_t done = 0;      // units that an earlier run did: they count in the percentage, not in the rate
+  double log_seconds = 10.0;  // between log lines where standard error is no terminal
   // For tests; the defaults are std::cerr, whether standard error is a terminal, and a steady clock in seconds.
   std::ostream* out = nullptr;
   std::function<double()> clock = {};

@@ -18,14 +18,14 @@ namespace hydra::metrics {
 struct RecorderOptions {
   std::int64_t last_step = -1;  // of the checkpoint that a resumed run starts from; -1: a new run
   bool tensorboard = true;
-  std::string run_name;         // label of the Prometheus values
+  std::string run_name;  // label of the Prometheus values
 };
 
 struct StepRecord {
   std::int64_t step = 0;  // of the run: counts up over all stages
   std::string stage;      // "align", "distill", ...; prefix of the TensorBoard tags
   std::vector<Scalar> scalars;
-  Json details;           // further members of the JSONL line (document ids, layer losses, ...); null for none
+  Json details;  // further members of the JSONL line (document ids, layer losses, ...); null for none
 };
 
 class Recorder {

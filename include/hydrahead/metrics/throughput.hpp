@@ -11,10 +11,10 @@ namespace hydra::metrics {
 struct FlopsShape {
   double attention_parameters = 0;  // entries of the attention sublayers' matrices
   double mlp_parameters = 0;
-  double head_parameters = 0;       // V D
+  double head_parameters = 0;  // V D
   double fa_heads = 0, gdn_heads = 0;
   double head_dim = 0;
-  double hidden = 0;                // D
+  double hidden = 0;  // D
 };
 
 // FLOPs per token; `context` is the length of the sequences (mean attended length (context + 1) / 2).
