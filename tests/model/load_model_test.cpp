@@ -210,25 +210,32 @@ TEST_F(LoadModel, PlanOfAHybridMustBeWhole) {
   expect_pieces(refused([](Json& c) { c["hydrahead_format"] = 2; }), {"hydrahead_format", "found 2", "expected 1"});
 }
 
+// The values that transformers' formulas give in PyTorch, bit by bit, for head_dim 128 and base 1e6; YaRN with factor 4
+// of 32768 positions ramps from dimension 23 to 40.
 TEST(RopeFrequencies, EqualTransformers) {
-  // transformers 5.17's inverse frequencies for theta 1e6, head_dim 8: plain, and YaRN with factor 4 of 64 positions.
   Qwen3Config config;
-  config.head_dim = 8;
+  config.head_dim = 128;
   config.rope.theta = 1e6;
   const RopeFrequencies plain = rope_frequencies(config);
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_FLOAT_EQ(plain.inverse[i].item<float>(), static_cast<float>(std::pow(1e6, -2.0 * i / 8)));
-  }
-  EXPECT_EQ(plain.attention_factor, 1.0);
   config.rope.type = "yarn";
   config.rope.factor = 4;
-  config.rope.original_max_position = 64;
+  config.rope.original_max_position = 32768;
   const RopeFrequencies yarn = rope_frequencies(config);
-  // beta_fast 32 and beta_slow 1 give the ramp from dimension floor(-0.33) -> 0 to ceil(0.67) = 1.
-  EXPECT_FLOAT_EQ(yarn.inverse[0].item<float>(), 1.0f);
-  EXPECT_FLOAT_EQ(yarn.inverse[1].item<float>(), plain.inverse[1].item<float>() / 4);
-  EXPECT_FLOAT_EQ(yarn.inverse[3].item<float>(), plain.inverse[3].item<float>() / 4);
-  EXPECT_DOUBLE_EQ(yarn.attention_factor, 0.1 * std::log(4.0) + 1.0);
+  struct Row {
+    int index;
+    float plain, yarn;
+  };
+  for (const Row& row :
+       {Row{0, 1.0f, 1.0f}, Row{1, 0x1.9c975ap-1f, 0x1.9c975ap-1f}, Row{20, 0x1.b4f7e4p-7f, 0x1.b4f7e4p-7f},
+        Row{24, 0x1.708938p-8f, 0x1.6046eep-8f}, Row{38, 0x1.1f24e4p-12f, 0x1.847d34p-14f},
+        Row{39, 0x1.cec924p-13f, 0x1.103a14p-14f}, Row{63, 0x1.4d1c98p-20f, 0x1.4d1c98p-22f}}) {
+    EXPECT_EQ(plain.inverse[row.index].item<float>(), row.plain) << row.index;
+    EXPECT_EQ(yarn.inverse[row.index].item<float>(), row.yarn) << row.index;
+  }
+  EXPECT_EQ(plain.attention_factor, 1.0);
+  EXPECT_DOUBLE_EQ(yarn.attention_factor, 1.138629436111989);
+  config.rope.attention_factor = 1.5;
+  EXPECT_EQ(rope_frequencies(config).attention_factor, 1.5);
 }
 
 }  // namespace

@@ -111,10 +111,10 @@ RopeFrequencies rope_frequencies(const Qwen3Config& config);
 Model random_model(const ModelConfig& config, const LoadOptions& options, std::int64_t seed);
 
 struct SaveOptions {
-  std::string dtype;                                 // bfloat16 | float16 | float32; empty: as the source
+  std::string dtype = {};  // bfloat16 | float16 | float32; empty: as the source
   std::uint64_t max_shard_bytes = 5ull << 30;
-  std::filesystem::path tokenizer_source;            // tokenizer and generation files are copied from here
-  std::map<std::string, std::string> extra_files;    // further text files of the directory: name, content
+  std::filesystem::path tokenizer_source = {};          // tokenizer and generation files are copied from here
+  std::map<std::string, std::string> extra_files = {};  // further text files of the directory: name, content
 };
 // Writes a complete HF-style directory, atomically, and loads it back as a check. Non-finite weights are refused.
 void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options);
