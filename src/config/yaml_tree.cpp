@@ -19,6 +19,15 @@ namespace {
 
 constexpr std::size_t max_nodes = 100'000;
 
+bool is_utf8(std::string_view text) {
+  try {
+    static_cast<void>(Json(std::string(text)).dump());
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 std::size_t count_nodes(const Node& node) {
   std::size_t count = 1;
   for (const Node& item : node.items) {
@@ -54,6 +63,9 @@ class TreeBuilder : public YAML::EventHandler {
     Node node = make(mark, Node::Kind::scalar);
     node.text = value;
     node.quoted = tag == "!";
+    if (!is_utf8(value)) {  // yaml-cpp reads the escapes \N and \_ as single bytes
+      refuse(mark, "an escape that is not supported, expected \\u and four digits");
+    }
     finish(std::move(node), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -177,11 +189,7 @@ std::string checked_text(std::string_view text, const Origin& origin) {
       HYDRA_REQUIRE((byte >= 0x20 && byte != 0x7F) || byte == '\t', place.where(), ": found the control character ",
                     static_cast<int>(byte), ", expected text");
     }
-    try {
-      static_cast<void>(Json(std::string(line)).dump());
-    } catch (const Json::exception&) {
-      fail_request(place.where(), ": found bytes that are not UTF-8");
-    }
+    HYDRA_REQUIRE(is_utf8(line), place.where(), ": found bytes that are not UTF-8");
     const std::size_t content = line.find_first_not_of(" \t");
     const bool tab = line.substr(0, content).find('\t') != std::string_view::npos;
     HYDRA_REQUIRE(content == std::string_view::npos || line[content] == '#' || !tab, place.where(),
@@ -189,6 +197,15 @@ std::string checked_text(std::string_view text, const Origin& origin) {
     clean.append(content == std::string_view::npos ? std::string_view() : line).push_back('\n');
   }
   return clean;
+}
+
+// JSON's string form is YAML's double-quoted one, but for DEL, which JSON leaves as it is and YAML does not admit.
+std::string quoted_scalar(std::string_view text) {
+  std::string json = Json(std::string(text)).dump();
+  for (std::size_t at = json.find('\x7F'); at != std::string::npos; at = json.find('\x7F')) {
+    json.replace(at, 1, "\\u007f");
+  }
+  return json;
 }
 
 }  // namespace
@@ -219,7 +236,7 @@ std::string Node::found() const {
 std::string Node::flow() const {
   switch (kind) {
     case Kind::null: return "null";
-    case Kind::scalar: return quoted ? Json(text).dump() : yaml_scalar(text);
+    case Kind::scalar: return quoted ? quoted_scalar(text) : yaml_scalar(text);
     default: break;
   }
   std::string inner;
@@ -236,7 +253,7 @@ std::string yaml_scalar(std::string_view text) {
   constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-";
   const bool plain = !text.empty() && text.find_first_not_of(safe) == std::string_view::npos && text != "-" &&
                      text != "null" && text != "Null" && text != "NULL" && !text.starts_with("---") && text != "...";
-  return plain ? std::string(text) : Json(std::string(text)).dump();
+  return plain ? std::string(text) : quoted_scalar(text);
 }
 
 Node parse_yaml(std::string_view text, std::shared_ptr<const Origin> origin) {

@@ -304,11 +304,11 @@ TEST(Paths, RelativeToTheFileFromAnyDirectory) {
 
 TEST(ResolvedConfig, ReadsBackToTheSameTree) {
   const Tree tree = read(
-      "name: \"a: #b\\n\\u00e9 {x}\"\nbias: 0.1\nlayers: [1, 2]\nsamples: [3, 4]\npairs: [[0, 1]]\nlengths: []\n"
+      "name: \"a: #b\\n\\u00e9 {x}\\x7f\"\nbias: 0.1\nlayers: [1, 2]\nsamples: [3, 4]\npairs: [[0, 1]]\nlengths: []\n"
       "rate: {peak: 3e-7}\nstage: {tokens: 0.3B}\nsources: {b: {path: x y, weight: 0.4}, a: {path: z}}\ncolours: []\n");
   const std::string text = written(tree);
   EXPECT_EQ(written(read(text)), text);
-  EXPECT_EQ(read(text).name, "a: #b\n\u00e9 {x}");
+  EXPECT_EQ(read(text).name, "a: #b\n\u00e9 {x}\x7f");
   EXPECT_EQ(read(text).sources.at("b").path, "/etc/run/x y");
   EXPECT_EQ(written(read(written(Tree{}))), written(read("count: 7")));
 }
