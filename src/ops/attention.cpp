@@ -28,7 +28,7 @@ bool is_identity(const std::vector<std::int64_t>& kv_index, std::int64_t kv_head
   return static_cast<std::int64_t>(kv_index.size()) == kv_heads;
 }
 
-// Whether query head h reads KV head h / (Hq / Hkv), which the GPU kernels do without a copy.
+// Whether query head h reads KV head h / (Hq / Hkv).
 bool is_grouped(const std::vector<std::int64_t>& kv_index, std::int64_t kv_heads) {
   const auto heads = static_cast<std::int64_t>(kv_index.size());
   if (heads % kv_heads != 0) {
@@ -42,7 +42,13 @@ bool is_grouped(const std::vector<std::int64_t>& kv_index, std::int64_t kv_heads
   return true;
 }
 
-at::Tensor pick_heads(const at::Tensor& x, const std::vector<std::int64_t>& kv_index) {
+// k or v with one head a query head, or as it is where the kernels read shared heads in place: 16-bit types on CUDA
+// (the fp32 kernel that takes shared heads forms [T, T] scores).
+at::Tensor expand_heads(const at::Tensor& x, const std::vector<std::int64_t>& kv_index) {
+  const bool shares_heads = x.is_cuda() && x.scalar_type() != at::kFloat && x.scalar_type() != at::kDouble;
+  if (is_identity(kv_index, x.size(1)) || (shares_heads && is_grouped(kv_index, x.size(1)))) {
+    return x;
+  }
   return x.index_select(1, at::tensor(kv_index, at::kLong).to(x.device()));
 }
 
@@ -134,9 +140,8 @@ at::Tensor causal_attention(const at::Tensor& q, const at::Tensor& k_in, const a
   check_shapes(q, k_in, v_in, kv_index);
   HYDRA_CHECK(q.size(0) == sequences.rows() && k_in.size(0) == q.size(0), "attention: q ", q.sizes(), ", k ",
               k_in.sizes(), ", ", sequences.rows(), " rows");
-  const bool direct = is_identity(kv_index, k_in.size(1)) || (q.is_cuda() && is_grouped(kv_index, k_in.size(1)));
-  const auto k = direct ? k_in : pick_heads(k_in, kv_index);
-  const auto v = direct ? v_in : pick_heads(v_in, kv_index);
+  const auto k = expand_heads(k_in, kv_index);
+  const auto v = expand_heads(v_in, kv_index);
   if (sequences.rows() == sequences.count() * sequences.max_length) {
     log_back_end(q, "SDPA");
     return equal_lengths(q, k, v, scale, sequences.count());
@@ -154,9 +159,8 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k_in, const a
   const at::NoGradGuard no_grad;
   check_shapes(q, k_in, v_in, kv_index);
   HYDRA_CHECK(k_in.size(0) >= q.size(0), "attention: ", q.size(0), " queries over ", k_in.size(0), " keys");
-  const bool direct = is_identity(kv_index, k_in.size(1)) || (q.is_cuda() && is_grouped(kv_index, k_in.size(1)));
-  const auto k = direct ? k_in : pick_heads(k_in, kv_index);
-  const auto v = direct ? v_in : pick_heads(v_in, kv_index);
+  const auto k = expand_heads(k_in, kv_index);
+  const auto v = expand_heads(v_in, kv_index);
   const auto heads_first = [](const at::Tensor& x) { return x.transpose(0, 1); };
   if (q.is_cpu()) {
     return heads_first(cached_attention_cpu(heads_first(q), heads_first(k), heads_first(v), scale));

@@ -10,26 +10,30 @@ RowLosses row_losses(const at::Tensor& z, const at::Tensor& teacher_z, const at:
   const auto tau = options.temperature;
   const auto column = labels.unsqueeze(1);
   const double ce_scale = options.ce_weight / divisor;
+  const double kl_scale = options.kl_weight * tau / divisor;
+  const auto log_p = at::log_softmax(z, 1);
   RowLosses result;
-  auto log_p = at::log_softmax(z, 1);
   result.ce = log_p.gather(1, column).squeeze(1).neg();
-  at::Tensor gradient;
-  if (teacher_z.defined()) {
-    auto log_student = tau == 1.0 ? log_p : at::log_softmax(z / tau, 1);
-    const auto log_teacher = at::log_softmax(tau == 1.0 ? teacher_z : teacher_z / tau, 1);
-    const auto teacher = log_teacher.exp();
-    // p log p is 0 at p = 0: masked columns (-inf logits) count nothing.
-    result.kl = (log_teacher - log_student).mul_(teacher).masked_fill_(teacher == 0, 0).sum(1).mul_(tau * tau);
+  if (!teacher_z.defined()) {
     if (want_gradient) {
-      gradient = log_student.exp().sub_(teacher).mul_(options.kl_weight * tau / divisor);
-      gradient.add_(log_p.exp_(), ce_scale);
+      result.gradient = log_p.exp().mul_(ce_scale);
     }
-  } else if (want_gradient) {
-    gradient = log_p.exp_().mul_(ce_scale);
+  } else {
+    const bool tempered = tau != 1.0;
+    const auto log_student = tempered ? at::log_softmax(z / tau, 1) : log_p;
+    const auto log_teacher = at::log_softmax(tempered ? teacher_z / tau : teacher_z, 1);
+    auto teacher = log_teacher.exp();
+    result.kl = (log_teacher - log_student).mul_(teacher).sum(1).mul_(tau * tau);
+    if (want_gradient) {
+      result.gradient = teacher.mul_(-kl_scale).add_(log_student.exp(), tempered ? kl_scale : kl_scale + ce_scale);
+      if (tempered) {
+        result.gradient.add_(log_p.exp(), ce_scale);
+      }
+    }
   }
   if (want_gradient) {
-    gradient.scatter_add_(1, column, at::full({1, 1}, -ce_scale, z.options()).expand_as(column));
-    result.gradient = gradient.to(gradient_type);
+    result.gradient.scatter_add_(1, column, at::full({1, 1}, -ce_scale, z.options()).expand_as(column));
+    result.gradient = result.gradient.to(gradient_type);
   }
   return result;
 }
