@@ -11,7 +11,7 @@ namespace hydra::optim {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;   // elements: a view starts on a cache line
-constexpr std::int64_t kNormBlock = 4096;  // elements of one fp32 partial norm
+constexpr std::int64_t kNormBlock = 1024;  // elements of one fp32 partial norm
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 

@@ -124,24 +124,22 @@ std::vector<std::string> setting_differences(const std::string& before, const st
   return differences;
 }
 
-RunDirectory open_run_directory(const RunConfig& config, bool resume, const std::string& only_stage) {
+void check_run_directory(const RunConfig& config, bool resume, const std::string& only_stage) {
   const RunDirectory directory{config.run_dir};
-  const bool used = fs::exists(directory.root) && !(fs::is_directory(directory.root) && fs::is_empty(directory.root));
-  if (used) {
-    HYDRA_REQUIRE(fs::is_directory(directory.root), directory.root.string(), ": run_dir is no directory");
-    HYDRA_REQUIRE(resume || !only_stage.empty(), directory.root.string(),
-                  ": holds something already; expected a new or empty run_dir, or --resume to continue this run");
-    HYDRA_REQUIRE(fs::exists(directory.config_file()), directory.root.string(),
-                  ": holds something that is no run (no config.resolved.yaml)");
-    HYDRA_REQUIRE(resume || !begun(directory, only_stage), directory.stage(only_stage).string(),
-                  ": this stage was begun already; --resume continues it");
-    require_same_settings(directory, config);
+  const std::string where = directory.root.string();
+  if (!fs::exists(directory.root)) {
+    return;
   }
-  std::error_code code;
-  fs::create_directories(directory.root, code);
-  HYDRA_REQUIRE(!code, directory.root.string(), ": run_dir cannot be created: ", code.message());
-  write_file_atomic(directory.config_file(), resolved_yaml(config));
-  return directory;
+  HYDRA_REQUIRE(fs::is_directory(directory.root), where, ": run_dir is no directory");
+  if (fs::is_empty(directory.root)) {
+    return;
+  }
+  HYDRA_REQUIRE(resume || !only_stage.empty(), where,
+                ": holds something already; expected a new or empty run_dir, or --resume to continue this run");
+  HYDRA_REQUIRE(fs::exists(directory.config_file()), where, ": holds something that is no run (no config.resolved.yaml)");
+  HYDRA_REQUIRE(resume || !begun(directory, only_stage), directory.stage(only_stage).string(),
+                ": this stage was begun already; --resume continues it");
+  require_same_settings(directory, config);
 }
 
 }  // namespace hydra::train

@@ -68,6 +68,7 @@ void RunLog::step(const Stage& stage, const checkpoint::RunState& state, const S
        {"lr_attention", report.rate * scale.attention},
        {"tokens_per_second", tokens_per_second},
        {"tokens_per_second_per_device", tokens_per_second / ranks},
+       {"tflops", 1e-12 * flops_per_token * tokens_per_second},
        {"mfu", metrics::model_flops_utilisation(flops_per_token, tokens_per_second, peak_flops_, ranks)},
        {"peak_memory_bytes", static_cast<double>(peak_memory(device_))},
        {"data_wait_ms", 1e3 * report.data_seconds},

@@ -1,6 +1,7 @@
 #include "hydrahead/train/training_run.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
@@ -8,9 +9,11 @@
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
 #include "hydrahead/data/rows.hpp"
+#include "hydrahead/model/device.hpp"
 #include "hydrahead/train/conversion.hpp"
 #include "hydrahead/train/memory_estimate.hpp"
 #include "hydrahead/train/run_log.hpp"
+#include "run_evaluation.hpp"
 #include "run_stages.hpp"
 
 namespace hydra::train {
@@ -39,6 +42,22 @@ std::uint64_t row_seed(const RunConfig& config, const Stage& stage) {
   return static_cast<std::uint64_t>(config.seed) + (number << 32);
 }
 
+// What a run of `config` converts the teacher into, from its config.json alone.
+model::ModelConfig planned_hybrid(const RunConfig& config) {
+  const auto dir = io::HfModelDir::open(config.teacher);
+  model::ModelConfig hybrid = model::read_model_config(dir);
+  HYDRA_REQUIRE(!hybrid.plan, config.teacher.string(), ": found a hybrid checkpoint, expected a teacher");
+  hybrid.hybrid = config.hybrid;
+  hybrid.plan = choose_plan(config.heads, dir, hybrid.base, config.seed);
+  return hybrid;
+}
+
+struct StageData {
+  std::unique_ptr<data::RowSource> rows;
+  std::vector<data::Row> validation;
+  std::int64_t micro_batch = 1;
+};
+
 class TrainingRun {
  public:
   TrainingRun(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device)
@@ -49,23 +68,22 @@ class TrainingRun {
         directory_{config.run_dir},
         compute_type_(compute_type(config, device)),
         tokenizer_(text::Tokenizer::load(config.teacher)),
-        teacher_config_(model::read_model_config(io::HfModelDir::open(config.teacher))),
+        hybrid_config_(planned_hybrid(config)),
+        teacher_config_{hybrid_config_.base, std::nullopt, std::nullopt},
         stages_(make_stages(config.stages, config.hybrid.fa.log_scale.mode, tokenizer_.id_limit())) {}
 
-  void run() {
-    on_first_rank([&] { open_run_directory(config_, options_.resume, options_.only_stage); });
-    if (!fs::exists(directory_.converted())) {
-      on_first_rank([&] { run_conversion(config_, directory_.converted()); });
-      poll_signal("converting");
-    }
-    const std::vector<StageProgress> progress = find_progress(config_, options_, directory_, stages_);
-    communicator_.barrier();  // before anything of what all ranks have read is moved
-    require_disk_space();
-    open_log(progress);
+  std::string run() {
+    check_run_directory(config_, options_.resume, options_.only_stage);
+    progress_ = find_progress(config_, options_, directory_, stages_);
+    prepare();
+    begin();
+    evaluation_->evaluate("teacher", config_.teacher);
+    evaluation_->evaluate("converted", directory_.converted());
 
+    open_log();
     source_ = directory_.converted();
     std::optional<checkpoint::RunState> before;
-    for (const StageProgress& next : progress) {
+    for (const StageProgress& next : progress_) {
       if (next.checkpoint) {
         source_ = next.checkpoint->model_dir();
         student_.reset();
@@ -73,8 +91,12 @@ class TrainingRun {
       before = next.done() ? next.checkpoint->state : train(next, before);
       export_result(*next.stage);
       poll_signal("stage " + next.stage->name);
+      evaluation_->evaluate(next.stage->name, directory_.final_model(next.stage->name));
     }
     log_->finish();
+    std::string tables;
+    on_first_rank([&] { tables = write_report(config_, directory_, stages_, facts()); });
+    return tables;
   }
 
  private:
@@ -91,23 +113,76 @@ class TrainingRun {
     }
   }
 
+  // Everything that can be refused, before anything is written: data, evaluation texts, micro-batches, disk space. Rank 0 goes
+  // first, since it fills the cache of tokenized text.
+  void prepare() {
+    const auto load = [&] {
+      for (const StageProgress& next : progress_) {
+        if (!next.done()) {
+          data_[next.stage->name] = stage_data(*next.stage);
+        }
+      }
+      evaluation_.emplace(config_, tokenizer_, teacher_config_.base.vocab_size, directory_, communicator_,
+                          model::LoadOptions{device_, compute_type_, compute_type_});
+    };
+    on_first_rank([&] {
+      load();
+      require_disk_space();
+    });
+    if (communicator_.rank() != 0) {
+      load();
+    }
+  }
+
+  StageData stage_data(const Stage& stage) {
+    const StageSchedule& schedule = stage.schedule;
+    const data::Packing packing = schedule.packing.value_or(config_.data.packing);
+    const std::int64_t vocabulary = teacher_config_.base.vocab_size;
+    return {data::make_rows(config_.data, schedule.context, packing, tokenizer_, vocabulary, row_seed(config_, stage)),
+            data::validation_rows(config_.data.validation, schedule.context, packing, tokenizer_, vocabulary),
+            choose_micro_batch(hybrid_config_, stage, communicator_.size(), at::elementSize(compute_type_), device_.is_cpu(),
+                               device_info(device_).memory_bytes)};
+  }
+
   void require_disk_space() {
-    const model::ModelConfig hybrid = model::read_model_config(io::HfModelDir::open(directory_.converted()));
     std::int64_t bytes = 0, largest = 0;
     for (const Stage& stage : stages_) {
-      const ParameterCounts counts = parameter_counts(hybrid, stage);
+      const ParameterCounts counts = parameter_counts(hybrid_config_, stage);
       bytes += 4 * counts.all + 4 * counts.all;  // the last checkpoint's weights, the exported result (fp32 at most)
       largest = std::max(largest, checkpoint_bytes(counts));
     }
-    on_first_rank([&] {
-      checkpoint::require_space(directory_.root, static_cast<std::uint64_t>(bytes + (config_.checkpoint.keep + 1) * largest),
-                                "this run (checkpoints and results)");
-    });
+    checkpoint::require_space(directory_.root, static_cast<std::uint64_t>(bytes + (config_.checkpoint.keep + 1) * largest),
+                              "this run (checkpoints and results)");
   }
 
-  void open_log(const std::vector<StageProgress>& progress) {
+  // Makes the directory a run's, tidies up after interrupted saves, and converts the teacher if that is not done.
+  void begin() {
+    on_first_rank([&] {
+      fs::create_directories(directory_.root);
+      write_file_atomic(directory_.config_file(), resolved_yaml(config_));
+      for (const StageProgress& next : progress_) {
+        const std::int64_t step = next.checkpoint ? next.checkpoint->state.step : 0;
+        for (const std::string& done : checkpoint::set_aside_after(directory_.stage(next.stage->name), step)) {
+          log_warning(done);
+        }
+      }
+      if (!fs::exists(directory_.converted())) {
+        try {
+          run_conversion(config_, directory_.converted());
+        } catch (...) {  // nothing was made: the directory is no run yet
+          fs::remove(directory_.config_file());
+          std::error_code not_empty;
+          fs::remove(directory_.root, not_empty);
+          throw;
+        }
+      }
+    });
+    poll_signal("the conversion");
+  }
+
+  void open_log() {
     std::int64_t last_step = 0, done = 0, total = 0;
-    for (const StageProgress& each : progress) {
+    for (const StageProgress& each : progress_) {
       if (each.checkpoint) {
         last_step = each.checkpoint->state.run_step;
         done = each.checkpoint->state.run_tokens;
@@ -132,28 +207,22 @@ class TrainingRun {
     checkpoint::RunState state =
         next.checkpoint ? next.checkpoint->state : first_state(config_, stage, before ? &*before : nullptr);
     announce(next, state);
-    on_first_rank([&] {
-      for (const std::string& done : checkpoint::set_aside_after(directory_.stage(stage.name), state.step)) {
-        log_warning(done);
-      }
+    on_first_rank([&] {  // of an end that is not this run's any more
+      fs::remove_all(directory_.final_model(stage.name));
+      fs::remove_all(directory_.evaluation(stage.name));
     });
     load_teacher(stage);
-    const data::Packing packing = schedule.packing.value_or(config_.data.packing);
-    const auto rows = data::make_rows(config_.data, schedule.context, packing, tokenizer_, teacher_config_.base.vocab_size,
-                                      row_seed(config_, stage));
-    const std::vector<data::Row> validation =
-        data::validation_rows(config_.data.validation, schedule.context, packing, tokenizer_, teacher_config_.base.vocab_size);
+    const StageData& data = data_.at(stage.name);
     const double flops = stage.flops_per_token(flops_shape(student().config), flops_shape(teacher_config_));
     const StageJob job{
         .stage = stage,
         .student = student(),
         .teacher = stage.needs_teacher ? &*teacher_ : nullptr,
-        .rows = *rows,
-        .validation = validation,
+        .rows = *data.rows,
+        .validation = data.validation,
         .optimizer = config_.optimizer,
         .communicator = communicator_,
-        .micro_batch = choose_micro_batch(student().config, stage, communicator_.size(), at::elementSize(compute_type_),
-                                          device_.is_cpu(), device_info(device_).memory_bytes),
+        .micro_batch = data.micro_batch,
         .validate_every = schedule.validate_every.value_or(config_.data.validation.every),
         .checkpoint_every = schedule.checkpoint_every.value_or(config_.checkpoint.every),
         .on_start = [&](const TrainableSplit& split) { record_tensors(stage, split); },
@@ -197,7 +266,7 @@ class TrainingRun {
   void save(const Stage& stage, const checkpoint::RunState& state, const io::NamedTensors& moments) {
     on_first_rank([&] {
       const fs::path root = directory_.stage(stage.name);
-      const auto bytes = static_cast<std::uint64_t>(checkpoint_bytes(parameter_counts(student().config, stage)));
+      const auto bytes = static_cast<std::uint64_t>(checkpoint_bytes(parameter_counts(hybrid_config_, stage)));
       checkpoint::require_space(root, bytes, "a checkpoint");
       const auto write_model = [&](const fs::path& dir) {
         model::save_model(student(), dir, {.dtype = "float32", .tokenizer_source = config_.teacher, .extra_files = {}});
@@ -219,6 +288,22 @@ class TrainingRun {
     });
   }
 
+  std::vector<std::pair<std::string, std::string>> facts() {
+    std::string synthetic;
+    for (const auto& [name, source] : config_.data.sources) {
+      if (source.synthetic != data::Synthetic::none) {
+        synthetic += (synthetic.empty() ? "" : ", ") + name;
+      }
+    }
+    return {{"teacher", config_.teacher.string()},
+            {"device", device_info(device_).name},
+            {"ranks", std::to_string(communicator_.size())},
+            {"precision", at::toString(compute_type_)},
+            {"seed", std::to_string(config_.seed)},
+            {"trained on samples like those of the evaluation", synthetic.empty() ? "no" : "yes: " + synthetic},
+            {"versions", options_.versions}};
+  }
+
   const RunConfig& config_;
   const TrainOptions& options_;
   dist::Communicator& communicator_;
@@ -226,8 +311,11 @@ class TrainingRun {
   RunDirectory directory_;
   at::ScalarType compute_type_;
   text::Tokenizer tokenizer_;
-  model::ModelConfig teacher_config_;
+  model::ModelConfig hybrid_config_, teacher_config_;
   std::vector<Stage> stages_;
+  std::vector<StageProgress> progress_;
+  std::map<std::string, StageData> data_;  // of the stages that are not done
+  std::optional<RunEvaluation> evaluation_;
   fs::path source_;  // fp32 weights that the next stage starts from
   std::optional<model::Model> student_, teacher_;
   std::unique_ptr<RunLog> log_;
@@ -249,20 +337,27 @@ std::string stage_text(const RunConfig& config, const model::ModelConfig& hybrid
 
 }  // namespace
 
-void run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device) {
+at::Device device_of_rank(DeviceChoice choice, int local_rank) {
+  const char* word = choice == DeviceChoice::cpu ? "cpu" : choice == DeviceChoice::cuda ? "cuda" : "auto";
+  at::Device device = model::choose_device(word);
+  if (device.is_cuda()) {
+    device.set_index(static_cast<c10::DeviceIndex>(local_rank));
+    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
+  }
+  return device;
+}
+
+std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
+                         const at::Device& device) {
   check_request(config, options, communicator.size());
   dist::require_same_on_all_ranks(communicator, "the config", resolved_yaml(config));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
-  TrainingRun(config, options, communicator, device).run();
+  return TrainingRun(config, options, communicator, device).run();
 }
 
 std::string describe_run(const RunConfig& config, int ranks, const at::Device& device) {
   check_request(config, {}, ranks);
-  const auto dir = io::HfModelDir::open(config.teacher);
-  model::ModelConfig hybrid = model::read_model_config(dir);
-  HYDRA_REQUIRE(!hybrid.plan, config.teacher.string(), ": found a hybrid checkpoint, expected a teacher");
-  hybrid.hybrid = config.hybrid;
-  hybrid.plan = choose_plan(config.heads, dir, hybrid.base, config.seed);
+  const model::ModelConfig hybrid = planned_hybrid(config);
   std::string text = resolved_yaml(config) + "\n# What `train` would do with it (nothing was touched)\n";
   for (const Stage& stage : make_stages(config.stages, config.hybrid.fa.log_scale.mode, hybrid.base.vocab_size)) {
     text += stage_text(config, hybrid, stage, ranks, device);

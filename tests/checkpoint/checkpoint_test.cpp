@@ -3,6 +3,7 @@
 #include "hydrahead/checkpoint/checkpoint.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -166,13 +167,17 @@ TEST(Checkpoint, SigkillWhileSaving) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+      at::set_num_threads(1);  // OpenMP's threads do not survive a fork
       set_aside_after(root.path(), reached);
       for (std::int64_t step = reached + 1;; ++step) {
         write_step(root.path(), step, 300000);
         prune(root.path(), 2);
       }
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20 + random.below(120)));
+    while (fs::is_empty(root.path()) || (kill % 2 == 0 && !fs::exists(checkpoint_path(root.path(), reached + 1)))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random.below(60)));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const NewestCheckpoint newest = find_newest(root.path());

@@ -188,7 +188,7 @@ TEST(GradientCheck, ALargeBufferHasAnAccurateNorm) {
   at::Tensor gradient = buffer.gradients()[0];
   gradient.fill_(0.1f);
   const auto solo = dist::make_solo_communicator();
-  EXPECT_NEAR(check_gradients(buffer, 0.0, *solo).norm.item<double>(), 0.1 * std::sqrt(3003000.0), 1e-4);
+  EXPECT_NEAR(check_gradients(buffer, 0.0, *solo).norm.item<double>(), 0.1 * std::sqrt(3003000.0), 1e-3);
   EXPECT_EQ(check_gradients(buffer, 0.0, *solo).divisor.item<float>(), 1.0f);
 }
 

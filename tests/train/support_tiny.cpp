@@ -1,6 +1,7 @@
 #include "tests/train/support_tiny.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include "hydrahead/base/random.hpp"
 #include "hydrahead/io/safetensors.hpp"
@@ -27,7 +28,9 @@ model::ModelConfig tiny_config(bool hybrid) {
   return config;
 }
 
-model::Model tiny_model(bool hybrid, std::int64_t seed) { return model::random_model(tiny_config(hybrid), {}, seed); }
+model::Model tiny_model(bool hybrid, std::int64_t seed, at::ScalarType type) {
+  return model::random_model(tiny_config(hybrid), {at::kCPU, type, type}, seed);
+}
 
 data::Row RandomRows::row(std::uint64_t index) const {
   RandomStream random(seed_, static_cast<std::uint32_t>(index));
@@ -69,6 +72,7 @@ std::vector<Stage> tiny_stages(std::int64_t steps, std::int64_t global_batch) {
 Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher, const data::RowSource& rows,
                 dist::Communicator& communicator, const RunOptions& options,
                 const std::optional<checkpoint::Checkpoint>& resume) {
+  at::set_num_threads(1);  // tiny tensors: a pool of threads a rank only waits for itself
   Trace trace;
   checkpoint::RunState state;
   state.stage = stage.name;

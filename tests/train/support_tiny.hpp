@@ -16,7 +16,7 @@ inline constexpr std::int64_t kContext = 24;
 
 // 2 layers, 4 heads of 16 over 2 KV heads, hidden 48, 101 tokens. `hybrid`: FA heads {0, 3} and {} of the two layers.
 model::ModelConfig tiny_config(bool hybrid);
-model::Model tiny_model(bool hybrid, std::int64_t seed);
+model::Model tiny_model(bool hybrid, std::int64_t seed, at::ScalarType type = at::kFloat);
 
 // Rows of `context` tokens or fewer, of one to three documents; a pure function of (seed, index).
 class RandomRows : public data::RowSource {

@@ -33,9 +33,9 @@ std::string deciding_settings(const RunConfig& config, const std::string& stage)
 // Each key in which two YAML texts of the same tree differ: "stages.align.lr.peak: 0.002, before 0.001".
 std::vector<std::string> setting_differences(const std::string& before, const std::string& after);
 
-// Opens a directory for a run of `config`, before anything is computed: a new run needs a new or empty directory; `resume`
-// continues a run, and starts one where there is none; `only_stage` needs that this stage was not begun (unless resumed).
-// Refuses settings that differ from those that a begun stage was run with. Writes config.resolved.yaml.
-RunDirectory open_run_directory(const RunConfig& config, bool resume, const std::string& only_stage);
+// Whether the directory may be used for a run of `config`, before anything is computed or written (UserError if not): a new
+// run needs a new or empty directory; `resume` continues a run, and starts one where there is none; `only_stage` needs that this
+// stage was not begun (unless resumed). Settings that differ from those of a begun stage are refused.
+void check_run_directory(const RunConfig& config, bool resume, const std::string& only_stage);
 
 }  // namespace hydra::train

@@ -16,10 +16,14 @@ struct TrainOptions {
   bool resume = false;                // continue the run, or start it where there is none
   std::filesystem::path resume_from;  // a checkpoint of this run instead of the newest complete one; needs resume
   std::string only_stage;             // run just this stage; those before it are done
+  std::string versions;               // for the report
 };
 
-// Throws Interrupted when a signal stopped it: the state is saved.
-void run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device);
+// The device of `device:`; CUDA: number local_rank of the visible ones, made current.
+at::Device device_of_rank(DeviceChoice choice, int local_rank);
+
+// The tables of the report. Throws Interrupted when a signal stopped it: the state is saved.
+std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device);
 
 // What run_training would do, without touching anything: resolved config, steps, parameters, memory, checkpoint sizes.
 std::string describe_run(const RunConfig& config, int ranks, const at::Device& device);

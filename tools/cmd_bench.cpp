@@ -1,0 +1,77 @@
+// hydrahead bench: whole training steps and prefill on random weights.
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "hydrahead/base/files.hpp"
+#include "hydrahead/model/device.hpp"
+#include "hydrahead/train/bench_step.hpp"
+#include "verbs.hpp"
+#include "version.hpp"
+
+namespace hydra::tools {
+namespace {
+
+struct Options {
+  std::string model, shape, json, device = "auto", precision = "auto", recompute;
+  double fa_ratio = 0.25;
+  train::BenchOptions bench;
+};
+
+model::ModelConfig hybrid_of(const Options& options) {
+  HYDRA_REQUIRE(options.model.empty() != options.shape.empty(), "bench step: expected one of --model and --shape");
+  model::ModelConfig config;
+  if (options.model.empty()) {
+    config.base = train::bench_shape(options.shape);
+  } else {
+    config = model::read_model_config(io::HfModelDir::open(options.model));
+  }
+  if (!config.plan) {
+    model::HeadsConfig heads;
+    heads.fa_ratio = options.fa_ratio;
+    config.hybrid = model::HybridConfig{};
+    config.plan = model::plan_by_rule(heads, config.base, 0);
+  }
+  return config;
+}
+
+void run(const Options& options) {
+  const model::ModelConfig hybrid = hybrid_of(options);
+  train::BenchOptions bench = options.bench;
+  bench.recompute_set = !options.recompute.empty();
+  bench.recompute = options.recompute == "on";
+  const model::LoadOptions load = model::inference_options(options.device, options.precision);
+  Json record = train::bench_step(hybrid, bench, load.device, load.compute_type);
+  record["versions"] = version_text();
+  std::cout << version_text() << "\n" << train::bench_text(record);
+  if (!options.json.empty()) {
+    write_file_atomic(options.json, record.dump(1) + "\n");
+  }
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int&) {
+  auto* verb = app.add_subcommand("bench", "Time, arithmetic rate and memory");
+  verb->require_subcommand(1);
+  auto* step = verb->add_subcommand("step", "A whole training step of a stage, or prefill, on random weights");
+  const auto options = std::make_shared<Options>();
+  step->add_option("--model", options->model, "Take the shape (and a hybrid's plan and options) from this directory");
+  step->add_option("--shape", options->shape, "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-mini or qwen3-nano");
+  step->add_option("--stage", options->bench.stage, "align, distill, long_context or prefill")->required();
+  step->add_option("--context", options->bench.context, "Tokens a row")->check(CLI::PositiveNumber);
+  step->add_option("--batch", options->bench.batch, "Rows a step")->check(CLI::PositiveNumber);
+  step->add_option("--micro-batch", options->bench.micro_batch, "Rows a forward pass (default: by the memory estimate)")
+      ->check(CLI::PositiveNumber);
+  step->add_option("--steps", options->bench.steps, "Timed steps, after the first one")->check(CLI::PositiveNumber);
+  step->add_option("--fa-ratio", options->fa_ratio, "Share of heads with full attention")->check(CLI::Range(0.0, 1.0));
+  step->add_flag("--teacher", options->bench.teacher_prefill, "Prefill of the full-attention teacher");
+  step->add_option("--recompute", options->recompute, "on or off (default: as the stage has it)")->check(CLI::IsMember({"on", "off"}));
+  step->add_option("--device", options->device, "auto, cpu or cuda");
+  step->add_option("--precision", options->precision, "auto, fp32 or bf16");
+  step->add_option("--json", options->json, "Write the record to this file");
+  step->callback([options] { run(*options); });
+}
+
+}  // namespace hydra::tools

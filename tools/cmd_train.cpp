@@ -1,0 +1,71 @@
+// hydrahead train: the whole run of a config file, one stage of it, or what it would do.
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hydrahead/base/log.hpp"
+#include "hydrahead/base/signals.hpp"
+#include "hydrahead/dist/launch_env.hpp"
+#include "hydrahead/train/training_run.hpp"
+#include "verbs.hpp"
+#include "version.hpp"
+
+namespace hydra::tools {
+namespace {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides, resume;
+  train::TrainOptions train;
+  bool dry_run = false, document = false;
+};
+
+void run(const Options& options) {
+  if (options.document) {
+    std::cout << train::config_documentation();
+    return;
+  }
+  HYDRA_REQUIRE(!options.config.empty(), "train: --config is missing");
+  const train::RunConfig config = train::read_run_config(options.config, options.overrides);
+  const dist::LaunchEnv env = dist::read_launch_env();
+  const at::Device device = train::device_of_rank(config.device, env.local_rank);
+  if (options.dry_run) {
+    std::cout << train::describe_run(config, env.world_size, device);
+    return;
+  }
+  install_stop_signals(config.checkpoint.signal);
+  if (env.world_size > 1) {
+    set_log_prefix("rank " + std::to_string(env.rank));
+  }
+  const auto communicator = dist::make_communicator(env);
+  const std::string tables = train::run_training(config, options.train, *communicator, device);
+  if (env.rank == 0) {
+    const std::string run_dir = config.run_dir.string();
+    std::cout << tables << "\nreport: " << run_dir << "/report.html, report.md, report.json\n";
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int&) {
+  auto* verb = app.add_subcommand("train", "Convert (if not done yet) and train the stages of a config file");
+  const auto options = std::make_shared<Options>();
+  verb->add_option("--config", options->config, "YAML file of the run");
+  verb->add_option("--set", options->overrides, "key=value, over the file")->take_all();
+  verb->add_option("--stage", options->train.only_stage, "Run only this stage: align, distill or long_context");
+  auto* resume = verb->add_option("--resume", options->resume,
+                                  "Continue the run, from this checkpoint or the newest complete one; starts it where there is none");
+  resume->expected(0, 1);
+  verb->add_flag("--dry-run", options->dry_run, "Print the resolved config, parameters and memory; touch nothing");
+  verb->add_flag("--document-config", options->document, "Print docs/config.md");
+  verb->callback([options, resume] {
+    options->train.resume = resume->count() > 0;
+    options->train.resume_from = options->resume.empty() ? "" : options->resume.front();
+    options->train.versions = version_text();
+    run(*options);
+  });
+}
+
+}  // namespace hydra::tools
