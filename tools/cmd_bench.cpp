@@ -67,7 +67,8 @@ void add_bench(CLI::App& app, int&) {
   step->add_option("--steps", options->bench.steps, "Timed steps, after the first one")->check(CLI::PositiveNumber);
   step->add_option("--fa-ratio", options->fa_ratio, "Share of heads with full attention")->check(CLI::Range(0.0, 1.0));
   step->add_flag("--teacher", options->bench.teacher_prefill, "Prefill of the full-attention teacher");
-  step->add_option("--recompute", options->recompute, "on or off (default: as the stage has it)")->check(CLI::IsMember({"on", "off"}));
+  step->add_option("--recompute", options->recompute, "on or off (default: as the stage has it)")
+      ->check(CLI::IsMember({"on", "off"}));
   step->add_option("--device", options->device, "auto, cpu or cuda");
   step->add_option("--precision", options->precision, "auto, fp32 or bf16");
   step->add_option("--json", options->json, "Write the record to this file");

@@ -19,15 +19,10 @@ struct Options {
   std::string config;
   std::vector<std::string> overrides, resume;
   train::TrainOptions train;
-  bool dry_run = false, document = false;
+  bool dry_run = false;
 };
 
 void run(const Options& options) {
-  if (options.document) {
-    std::cout << train::config_documentation();
-    return;
-  }
-  HYDRA_REQUIRE(!options.config.empty(), "train: --config is missing");
   const train::RunConfig config = train::read_run_config(options.config, options.overrides);
   const dist::LaunchEnv env = dist::read_launch_env();
   const at::Device device = train::device_of_rank(config.device, env.local_rank);
@@ -52,14 +47,14 @@ void run(const Options& options) {
 void add_train(CLI::App& app, int&) {
   auto* verb = app.add_subcommand("train", "Convert (if not done yet) and train the stages of a config file");
   const auto options = std::make_shared<Options>();
-  verb->add_option("--config", options->config, "YAML file of the run");
+  verb->add_option("--config", options->config, "YAML file of the run")->required();
   verb->add_option("--set", options->overrides, "key=value, over the file")->take_all();
   verb->add_option("--stage", options->train.only_stage, "Run only this stage: align, distill or long_context");
-  auto* resume = verb->add_option("--resume", options->resume,
-                                  "Continue the run, from this checkpoint or the newest complete one; starts it where there is none");
+  auto* resume = verb->add_option(
+      "--resume", options->resume,
+      "Continue the run, from this checkpoint or the newest complete one; starts it where there is none");
   resume->expected(0, 1);
   verb->add_flag("--dry-run", options->dry_run, "Print the resolved config, parameters and memory; touch nothing");
-  verb->add_flag("--document-config", options->document, "Print docs/config.md");
   verb->callback([options, resume] {
     options->train.resume = resume->count() > 0;
     options->train.resume_from = options->resume.empty() ? "" : options->resume.front();

@@ -64,8 +64,8 @@ fs::path checkpoint_path(const fs::path& root, std::int64_t step) {
   return root / name;
 }
 
-fs::path write_checkpoint(const fs::path& root, const RunState& state, const std::function<void(const fs::path&)>& write_model,
-                          const io::NamedTensors& optimizer) {
+fs::path write_checkpoint(const fs::path& root, const RunState& state,
+                          const std::function<void(const fs::path&)>& write_model, const io::NamedTensors& optimizer) {
   for (const auto& [name, tensor] : optimizer) {
     if (!at::isfinite(tensor).all().item<bool>()) {
       throw Error(detail::concat("step ", state.step, ": ", name, " is not finite; no checkpoint is written"));

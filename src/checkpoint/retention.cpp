@@ -125,8 +125,8 @@ void require_space(const fs::path& dir, std::uint64_t bytes, const std::string& 
   const int code = status == 0 ? 0 : errno;
   ::close(file);
   // File systems without fallocate say so: the check of free space has to do there.
-  HYDRA_REQUIRE(code == 0 || code == EOPNOTSUPP || code == EINTR, existing.string(), ": ", purpose, " needs ", in_gigabytes(bytes),
-                ", which cannot be allocated: ", std::strerror(code));
+  HYDRA_REQUIRE(code == 0 || code == EOPNOTSUPP || code == EINTR, existing.string(), ": ", purpose, " needs ",
+                in_gigabytes(bytes), ", which cannot be allocated: ", std::strerror(code));
 }
 
 }  // namespace hydra::checkpoint

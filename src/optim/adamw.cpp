@@ -30,7 +30,8 @@ AdamW::AdamW(std::vector<OptimizedParameter> parameters, const OptimizerConfig& 
 }
 
 void AdamW::step(const std::vector<at::Tensor>& gradients, double rate, const GradientCheck& check) {
-  HYDRA_CHECK(gradients.size() == parameters_.size(), gradients.size(), " gradients for ", parameters_.size(), " parameters");
+  HYDRA_CHECK(gradients.size() == parameters_.size(), gradients.size(), " gradients for ", parameters_.size(),
+              " parameters");
   const at::NoGradGuard no_grad;
   step_.add_(1.0 - check.non_finite);
   for (const Group& group : groups_) {
@@ -42,9 +43,9 @@ void AdamW::step(const std::vector<at::Tensor>& gradients, double rate, const Gr
       second.push_back(second_moments_[i]);
     }
     const std::vector<at::Tensor> steps(weights.size(), step_);
-    at::_fused_adamw_(weights, grads, first, second, {}, steps, rate * group.rate_scale, config_.betas[0], config_.betas[1],
-                      group.decay ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false, /*maximize=*/false,
-                      check.divisor, check.non_finite);
+    at::_fused_adamw_(weights, grads, first, second, {}, steps, rate * group.rate_scale, config_.betas[0],
+                      config_.betas[1], group.decay ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false,
+                      /*maximize=*/false, check.divisor, check.non_finite);
   }
 }
 
@@ -64,8 +65,8 @@ void AdamW::load_state(const std::vector<std::pair<std::string, at::Tensor>>& sa
   for (const auto& [name, tensor] : wanted) {
     const auto entry = found.find(name);
     HYDRA_REQUIRE(entry != found.end(), where, ": no tensor ", name);
-    HYDRA_REQUIRE(entry->second.sizes() == tensor.sizes(), where, ": ", name, " has shape ", entry->second.sizes(), ", expected ",
-                  tensor.sizes());
+    HYDRA_REQUIRE(entry->second.sizes() == tensor.sizes(), where, ": ", name, " has shape ", entry->second.sizes(),
+                  ", expected ", tensor.sizes());
   }
   HYDRA_REQUIRE(found.size() == wanted.size(), where, ": found ", found.size(), " tensors, expected ", wanted.size());
   const at::NoGradGuard no_grad;

@@ -10,10 +10,12 @@
 namespace hydra::optim {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;   // elements: a view starts on a cache line
+constexpr std::int64_t kAlignment = 64;    // elements: a view starts on a cache line
 constexpr std::int64_t kNormBlock = 1024;  // elements of one fp32 partial norm
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ GradientBuffer::GradientBuffer(std::vector<at::Tensor> parameters) : parameters_
   HYDRA_CHECK(!parameters_.empty(), "nothing is trained");
   std::int64_t size = 0;
   for (const at::Tensor& parameter : parameters_) {
-    HYDRA_CHECK(parameter.requires_grad() && parameter.is_leaf() && parameter.is_contiguous(), "a trained parameter is no leaf");
+    HYDRA_CHECK(parameter.requires_grad() && parameter.is_leaf() && parameter.is_contiguous(),
+                "a trained parameter is no leaf");
     HYDRA_CHECK(parameter.dtype() == parameters_.front().dtype() && parameter.device() == parameters_.front().device(),
                 "trained parameters of several types or devices");
     size += round_up(parameter.numel(), kAlignment);

@@ -85,8 +85,8 @@ Stage bench_stage(const BenchOptions& options) {
   return long_context_stage(long_context, model::LogScaleMode::stage3_and_inference);
 }
 
-Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int64_t micro_batch, const at::Device& device,
-                  at::ScalarType compute_type) {
+Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int64_t micro_batch,
+                  const at::Device& device, at::ScalarType compute_type) {
   model::Model student = model::random_model(hybrid, {device, at::kFloat, compute_type}, 1);
   std::optional<model::Model> teacher;
   if (stage.needs_teacher) {
@@ -113,13 +113,16 @@ Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int
   return timing;
 }
 
-// One forward pass over all rows, hidden states only up to the logits of the last row of each sequence; no cache is kept.
+// One forward pass over all rows, hidden states only up to the logits of the last row of each sequence; no cache is
+// kept.
 Timing time_prefill(const model::ModelConfig& config, const BenchOptions& options, const at::Device& device,
                     at::ScalarType compute_type) {
   const at::NoGradGuard no_grad;
   const model::Model model = model::random_model(config, {device, compute_type, compute_type}, 1);
-  const at::Tensor ids = at::randint(config.base.vocab_size, {options.batch * options.context}, at::TensorOptions(device).dtype(at::kLong));
-  const auto sequences = ops::make_sequences(std::vector<std::int64_t>(static_cast<std::size_t>(options.batch), options.context), device);
+  const at::Tensor ids = at::randint(config.base.vocab_size, {options.batch * options.context},
+                                     at::TensorOptions(device).dtype(at::kLong));
+  const auto sequences =
+      ops::make_sequences(std::vector<std::int64_t>(static_cast<std::size_t>(options.batch), options.context), device);
   model::ForwardOptions forward;
   forward.log_scale = config.plan.has_value();
   const at::Tensor last = at::arange(1, options.batch + 1, ids.options()) * options.context - 1;
@@ -182,10 +185,12 @@ Json bench_step(const model::ModelConfig& hybrid, const BenchOptions& options, c
   if (prefill) {
     const model::ModelConfig& config = options.teacher_prefill ? teacher : hybrid;
     timing = time_prefill(config, options, device, compute_type);
-    flops_per_token = metrics::forward_flops(flops_shape(config), static_cast<double>(options.context), /*with_head=*/false);
+    flops_per_token =
+        metrics::forward_flops(flops_shape(config), static_cast<double>(options.context), /*with_head=*/false);
   } else {
     const Stage stage = bench_stage(options);
-    const std::int64_t micro_batch = choose_micro_batch(hybrid, stage, 1, compute_bytes, device.is_cpu(), info.memory_bytes);
+    const std::int64_t micro_batch =
+        choose_micro_batch(hybrid, stage, 1, compute_bytes, device.is_cpu(), info.memory_bytes);
     record["micro_batch"] = micro_batch;
     record["recompute"] = stage.recompute;
     record["estimated_bytes"] = estimate_memory(hybrid, stage, micro_batch, compute_bytes).total();
@@ -215,18 +220,20 @@ std::string bench_text(const Json& record) {
                 "first step %.0f ms; then median %.1f ms of %lld (%.1f ... %.1f)\n"
                 "%.0f tokens/s, %.1f TFLOP/s (model FLOPs, no recomputation), peak memory %.2f GiB\n",
                 record["device"].get<std::string>().c_str(), record["precision"].get<std::string>().c_str(),
-                record["stage"].get<std::string>().c_str(), integer("layers"), integer("hidden_size"), integer("fa_heads"),
-                integer("heads"), integer("batch"), integer("context"), number("first_step_ms"), number("step_ms"),
-                integer("steps"), number("step_ms_least"), number("step_ms_most"), number("tokens_per_second"),
-                number("tflops"), number("peak_memory_bytes") / (1 << 30));
+                record["stage"].get<std::string>().c_str(), integer("layers"), integer("hidden_size"),
+                integer("fa_heads"), integer("heads"), integer("batch"), integer("context"), number("first_step_ms"),
+                number("step_ms"), integer("steps"), number("step_ms_least"), number("step_ms_most"),
+                number("tokens_per_second"), number("tflops"), number("peak_memory_bytes") / (1 << 30));
   std::string result = text;
   if (number("peak_tflops_of_device") > 0) {
-    std::snprintf(text, sizeof text, "MFU %.1f%% of %.0f TFLOP/s (dense bf16)\n", 100 * number("mfu"), number("peak_tflops_of_device"));
+    std::snprintf(text, sizeof text, "MFU %.1f%% of %.0f TFLOP/s (dense bf16)\n", 100 * number("mfu"),
+                  number("peak_tflops_of_device"));
     result += text;
   }
   if (record.contains("estimated_bytes")) {
-    std::snprintf(text, sizeof text, "micro-batch %lld rows, recompute %s, memory estimate %.2f GiB\n", integer("micro_batch"),
-                  record["recompute"].get<bool>() ? "on" : "off", number("estimated_bytes") / (1 << 30));
+    std::snprintf(text, sizeof text, "micro-batch %lld rows, recompute %s, memory estimate %.2f GiB\n",
+                  integer("micro_batch"), record["recompute"].get<bool>() ? "on" : "off",
+                  number("estimated_bytes") / (1 << 30));
     result += text;
   }
   return result;

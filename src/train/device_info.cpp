@@ -47,7 +47,8 @@ DeviceInfo device_info(const c10::Device& device) {
 #if HYDRA_CUDA
   if (device.is_cuda()) {
     const cudaDeviceProp* properties = at::cuda::getDeviceProperties(device.index());
-    return {properties->name, static_cast<std::int64_t>(properties->totalGlobalMem), data_sheet_flops(properties->name)};
+    return {properties->name, static_cast<std::int64_t>(properties->totalGlobalMem),
+            data_sheet_flops(properties->name)};
   }
 #endif
   static_cast<void>(device);

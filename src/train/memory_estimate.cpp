@@ -8,9 +8,9 @@
 namespace hydra::train {
 namespace {
 
-constexpr std::int64_t kMasterBytes = 4;        // fp32
-constexpr std::int64_t kChunk = 64;             // rows of a GDN chunk
-constexpr std::int64_t kDeviceTokens = 65536;   // a micro-batch beyond this gains no speed
+constexpr std::int64_t kMasterBytes = 4;       // fp32
+constexpr std::int64_t kChunk = 64;            // rows of a GDN chunk
+constexpr std::int64_t kDeviceTokens = 65536;  // a micro-batch beyond this gains no speed
 constexpr std::int64_t kCpuTokens = 4096;
 
 std::int64_t elements(const model::ModelConfig& config, bool attention_only) {
@@ -28,10 +28,12 @@ std::int64_t elements(const model::ModelConfig& config, bool attention_only) {
   return count;
 }
 
-bool trains_attention_only(const Stage& stage) { return !stage.trains(model::Parameter{"", nullptr, -1, false, false}); }
+bool trains_attention_only(const Stage& stage) {
+  return !stage.trains(model::Parameter{"", nullptr, -1, false, false});
+}
 
-// Kept by one layer's attention for backward, bytes per token: projections, their normed, rotated and unit-length forms, gates,
-// head outputs, and for GDN the state of every chunk in fp32.
+// Kept by one layer's attention for backward, bytes per token: projections, their normed, rotated and unit-length
+// forms, gates, head outputs, and for GDN the state of every chunk in fp32.
 std::int64_t attention_bytes(const model::Qwen3Config& base, double gdn_share, std::int64_t compute_bytes) {
   const std::int64_t channels = base.heads * base.head_dim;
   const auto states = static_cast<std::int64_t>(gdn_share * static_cast<double>(channels * base.head_dim * 4 / kChunk));
@@ -84,12 +86,15 @@ MemoryEstimate estimate_memory(const model::ModelConfig& hybrid, const Stage& st
   return estimate;
 }
 
-std::int64_t checkpoint_bytes(const ParameterCounts& counts) { return kMasterBytes * (counts.all + 2 * counts.trained); }
+std::int64_t checkpoint_bytes(const ParameterCounts& counts) {
+  return kMasterBytes * (counts.all + 2 * counts.trained);
+}
 
-std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, int ranks, std::int64_t compute_bytes,
-                                bool cpu, std::int64_t memory_bytes) {
+std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, int ranks,
+                                std::int64_t compute_bytes, bool cpu, std::int64_t memory_bytes) {
   const StageSchedule& schedule = stage.schedule;
-  const std::int64_t rows = std::max<std::int64_t>(1, (schedule.global_batch + ranks - 1) / ranks);  // of the busiest rank
+  const std::int64_t rows =
+      std::max<std::int64_t>(1, (schedule.global_batch + ranks - 1) / ranks);  // of the busiest rank
   if (schedule.micro_batch != kAutoMicroBatch) {
     return std::min(schedule.micro_batch, rows);
   }
@@ -100,9 +105,10 @@ std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& s
       --fitting;
     }
     const MemoryEstimate least = estimate_memory(hybrid, stage, fitting, compute_bytes);
-    HYDRA_REQUIRE(least.total() <= budget, "stages.", stage.name, ": one row of ", schedule.context, " tokens is estimated to need\n",
-                  memory_table(least), "the device has ", memory_bytes >> 20,
-                  " MiB. Levers: stages.", stage.name, ".context, .loss_chunk, .recompute; set micro_batch to try anyway");
+    HYDRA_REQUIRE(least.total() <= budget, "stages.", stage.name, ": one row of ", schedule.context,
+                  " tokens is estimated to need\n", memory_table(least), "the device has ", memory_bytes >> 20,
+                  " MiB. Levers: stages.", stage.name,
+                  ".context, .loss_chunk, .recompute; set micro_batch to try anyway");
   }
   const std::int64_t batches = (rows + fitting - 1) / fitting;
   return (rows + batches - 1) / batches;

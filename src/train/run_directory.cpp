@@ -136,7 +136,8 @@ void check_run_directory(const RunConfig& config, bool resume, const std::string
   }
   HYDRA_REQUIRE(resume || !only_stage.empty(), where,
                 ": holds something already; expected a new or empty run_dir, or --resume to continue this run");
-  HYDRA_REQUIRE(fs::exists(directory.config_file()), where, ": holds something that is no run (no config.resolved.yaml)");
+  HYDRA_REQUIRE(fs::exists(directory.config_file()), where,
+                ": holds something that is no run (no config.resolved.yaml)");
   HYDRA_REQUIRE(resume || !begun(directory, only_stage), directory.stage(only_stage).string(),
                 ": this stage was begun already; --resume continues it");
   require_same_settings(directory, config);

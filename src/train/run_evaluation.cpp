@@ -38,7 +38,8 @@ eval::StageSpeed stage_speed(const fs::path& metrics, const Stage& stage) {
     }
     speed.last_loss = loss;
     speed.seconds += 1e-3 * (*record)["step_ms"].get<double>();
-    speed.peak_memory = std::max(speed.peak_memory, static_cast<std::int64_t>((*record)["peak_memory_bytes"].get<double>()));
+    speed.peak_memory =
+        std::max(speed.peak_memory, static_cast<std::int64_t>((*record)["peak_memory_bytes"].get<double>()));
     speed.teraflops += (*record)["tflops"].get<double>();
     flops_share += (*record)["mfu"].get<double>();
   }
@@ -55,7 +56,11 @@ eval::StageSpeed stage_speed(const fs::path& metrics, const Stage& stage) {
 
 RunEvaluation::RunEvaluation(const RunConfig& config, const text::Tokenizer& tokenizer, std::int64_t vocab_size,
                              RunDirectory directory, dist::Communicator& communicator, const model::LoadOptions& load)
-    : config_(config), tokenizer_(tokenizer), directory_(std::move(directory)), communicator_(communicator), load_(load) {
+    : config_(config),
+      tokenizer_(tokenizer),
+      directory_(std::move(directory)),
+      communicator_(communicator),
+      load_(load) {
   if (config.eval.after.empty()) {
     return;
   }
@@ -95,7 +100,8 @@ void RunEvaluation::evaluate(const std::string& phase, const fs::path& dir) {
                                 .corpora = corpora_ ? &*corpora_ : nullptr,
                                 .ppl_rows = &ppl_rows_,
                                 .state_type = config_.cache.state_dtype};
-  eval::evaluate_state(phase, model::load_model(source, load_), identity, inputs, directory_.evaluation(phase), communicator_);
+  eval::evaluate_state(phase, model::load_model(source, load_), identity, inputs, directory_.evaluation(phase),
+                       communicator_);
 }
 
 std::string write_report(const RunConfig& config, const RunDirectory& directory, const std::vector<Stage>& stages,

@@ -18,8 +18,8 @@ namespace hydra::train {
 class RunEvaluation {
  public:
   // Loads what the samples are made of, so that a missing text is found before anything is trained.
-  RunEvaluation(const RunConfig& config, const text::Tokenizer& tokenizer, std::int64_t vocab_size, RunDirectory directory,
-                dist::Communicator& communicator, const model::LoadOptions& load);
+  RunEvaluation(const RunConfig& config, const text::Tokenizer& tokenizer, std::int64_t vocab_size,
+                RunDirectory directory, dist::Communicator& communicator, const model::LoadOptions& load);
 
   // "teacher", "converted" or a stage's name: evaluates the model in `dir` if eval.after asks for it.
   void evaluate(const std::string& phase, const std::filesystem::path& dir);

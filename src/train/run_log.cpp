@@ -16,11 +16,12 @@ std::vector<metrics::Scalar> loss_scalars(const Stage& stage, const LossReport& 
   return scalars;
 }
 
-std::string progress_text(const Stage& stage, const checkpoint::RunState& state, const StepReport& report, double tokens_per_second) {
+std::string progress_text(const Stage& stage, const checkpoint::RunState& state, const StepReport& report,
+                          double tokens_per_second) {
   char text[160];
   std::snprintf(text, sizeof text, "%s %lld/%lld, loss %.4g, lr %.3g, %s tok/s", stage.name.c_str(),
-                static_cast<long long>(state.step), static_cast<long long>(state.total_steps), report.losses.loss, report.rate,
-                metrics::count_text(tokens_per_second).c_str());
+                static_cast<long long>(state.step), static_cast<long long>(state.total_steps), report.losses.loss,
+                report.rate, metrics::count_text(tokens_per_second).c_str());
   return text;
 }
 
@@ -32,7 +33,8 @@ RunLog::RunLog(const std::filesystem::path& run_dir, const LogConfig& config, di
       communicator_(communicator),
       device_(device),
       peak_flops_(device_info(device).peak_flops),
-      documents_(run_dir / detail::concat("documents.rank", communicator.rank(), ".jsonl"), last_step > 0 ? last_step : -1) {
+      documents_(run_dir / detail::concat("documents.rank", communicator.rank(), ".jsonl"),
+                 last_step > 0 ? last_step : -1) {
   if (communicator.rank() != 0) {
     return;
   }
@@ -49,7 +51,8 @@ RunLog::RunLog(const std::filesystem::path& run_dir, const LogConfig& config, di
   progress_ = std::make_unique<metrics::Progress>(progress);
 }
 
-void RunLog::step(const Stage& stage, const checkpoint::RunState& state, const StepReport& report, double flops_per_token) {
+void RunLog::step(const Stage& stage, const checkpoint::RunState& state, const StepReport& report,
+                  double flops_per_token) {
   documents_.write({{"step", state.run_step}, {"stage", stage.name}, {"documents", report.documents}});
   if (!recorder_) {
     return;
@@ -83,8 +86,8 @@ void RunLog::step(const Stage& stage, const checkpoint::RunState& state, const S
   }
   recorder_->record(record);
   if (state.step == 1) {
-    log_info(stage.name, ", step 1: loss ", report.losses.loss, ", gradient norm ", report.grad_norm, ", learning rate ",
-             report.rate, " (warm-up ", stage.schedule.lr.warmup, " steps)");
+    log_info(stage.name, ", step 1: loss ", report.losses.loss, ", gradient norm ", report.grad_norm,
+             ", learning rate ", report.rate, " (warm-up ", stage.schedule.lr.warmup, " steps)");
   }
   if (state.step % config_.every == 0 || state.stage_done()) {
     progress_->update(state.run_tokens, progress_text(stage, state, report, tokens_per_second));

@@ -20,28 +20,31 @@ void require_fits(const checkpoint::Checkpoint& checkpoint, const RunConfig& con
   HYDRA_REQUIRE(state.stage == stage.name, where, ": belongs to stage ", state.stage, ", expected ", stage.name);
   HYDRA_REQUIRE(state.config_sha256 == settings_hash(config, stage), where,
                 ": was written with other settings than this config has for stage ", stage.name);
-  HYDRA_REQUIRE(state.total_steps == stage.schedule.total_steps() && state.next_row == state.step * stage.schedule.global_batch, where,
-                ": step ", state.step, " of ", state.total_steps, " with row ", state.next_row, ", expected ",
-                stage.schedule.total_steps(), " steps of ", stage.schedule.global_batch, " rows");
+  HYDRA_REQUIRE(
+      state.total_steps == stage.schedule.total_steps() && state.next_row == state.step * stage.schedule.global_batch,
+      where, ": step ", state.step, " of ", state.total_steps, " with row ", state.next_row, ", expected ",
+      stage.schedule.total_steps(), " steps of ", stage.schedule.global_batch, " rows");
 }
 
 std::optional<checkpoint::Checkpoint> checkpoint_of(const TrainOptions& options, const fs::path& dir) {
-  if (!options.resume_from.empty() && fs::weakly_canonical(options.resume_from).parent_path() == fs::weakly_canonical(dir)) {
+  if (!options.resume_from.empty() &&
+      fs::weakly_canonical(options.resume_from).parent_path() == fs::weakly_canonical(dir)) {
     return checkpoint::open_checkpoint(options.resume_from);
   }
   checkpoint::NewestCheckpoint newest = checkpoint::find_newest(dir);
   for (const std::string& skipped : newest.skipped) {
     log_warning("skipped ", skipped);
   }
-  HYDRA_REQUIRE(newest.checkpoint || newest.skipped.empty(), dir.string(), ": no checkpoint of this stage is complete; newest: ",
-                newest.skipped.front(), ". Remove the directory to start the stage anew");
+  HYDRA_REQUIRE(newest.checkpoint || newest.skipped.empty(), dir.string(),
+                ": no checkpoint of this stage is complete; newest: ", newest.skipped.front(),
+                ". Remove the directory to start the stage anew");
   return newest.checkpoint;
 }
 
 }  // namespace
 
-std::vector<StageProgress> find_progress(const RunConfig& config, const TrainOptions& options, const RunDirectory& directory,
-                                         const std::vector<Stage>& stages) {
+std::vector<StageProgress> find_progress(const RunConfig& config, const TrainOptions& options,
+                                         const RunDirectory& directory, const std::vector<Stage>& stages) {
   std::vector<StageProgress> progress;
   bool resumed_from = options.resume_from.empty();
   bool reached = options.only_stage.empty();

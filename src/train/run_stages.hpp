@@ -19,11 +19,11 @@ struct StageProgress {
   bool done() const { return checkpoint && checkpoint->state.stage_done(); }
 };
 
-// The stages up to the last one that this call runs, with the newest complete checkpoint of each; skipped ones are named in the
-// log. UserError: no complete one although there are some, other settings, a stage begun before its predecessor was done,
-// only_stage without what comes before it.
-std::vector<StageProgress> find_progress(const RunConfig& config, const TrainOptions& options, const RunDirectory& directory,
-                                         const std::vector<Stage>& stages);
+// The stages up to the last one that this call runs, with the newest complete checkpoint of each; skipped ones are
+// named in the log. UserError: no complete one although there are some, other settings, a stage begun before its
+// predecessor was done, only_stage without what comes before it.
+std::vector<StageProgress> find_progress(const RunConfig& config, const TrainOptions& options,
+                                         const RunDirectory& directory, const std::vector<Stage>& stages);
 
 // The state with which a stage begins, counting on from the stage before (null: none).
 checkpoint::RunState first_state(const RunConfig& config, const Stage& stage, const checkpoint::RunState* before);

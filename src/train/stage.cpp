@@ -23,14 +23,14 @@ Stage align_stage(const AlignStage& config) {
   stage.schedule = config.schedule;
   stage.trains = [](const model::Parameter& parameter) { return parameter.attention; };
   stage.counted = all_positions;
-  stage.loss = [options = config.options](const model::Model& student, const model::Model* teacher, const DeviceBatch& batch,
-                                          double divisor, bool backward) {
+  stage.loss = [options = config.options](const model::Model& student, const model::Model* teacher,
+                                          const DeviceBatch& batch, double divisor, bool backward) {
     return align_loss(student, *teacher, batch, divisor, options, backward);
   };
   stage.parts = {{"mse", 1.0, &StageLoss::mse}};
   stage.layer_losses = true;
-  stage.flops_per_token = [context = static_cast<double>(config.schedule.context)](
-                              const metrics::FlopsShape& student, const metrics::FlopsShape& teacher) {
+  stage.flops_per_token = [context = static_cast<double>(config.schedule.context)](const metrics::FlopsShape& student,
+                                                                                   const metrics::FlopsShape& teacher) {
     return metrics::align_flops(student, teacher, context);
   };
   return stage;
@@ -50,11 +50,12 @@ Stage distill_stage(const DistillStage& config, std::int64_t tokenizer_size) {
   stage.loss_chunk = config.loss_chunk;
   stage.trains = everything;
   stage.counted = labelled_positions;
-  stage.loss = [options](const model::Model& student, const model::Model* teacher, const DeviceBatch& batch, double divisor,
+  stage.loss = [options](const model::Model& student, const model::Model* teacher, const DeviceBatch& batch,
+                         double divisor,
                          bool backward) { return distill_loss(student, *teacher, batch, divisor, options, backward); };
   stage.parts = {{"kl", config.kl_weight, &StageLoss::kl}, {"ce", config.ce_weight, &StageLoss::ce}};
-  stage.flops_per_token = [context = static_cast<double>(config.schedule.context)](
-                              const metrics::FlopsShape& student, const metrics::FlopsShape& teacher) {
+  stage.flops_per_token = [context = static_cast<double>(config.schedule.context)](const metrics::FlopsShape& student,
+                                                                                   const metrics::FlopsShape& teacher) {
     return metrics::distill_flops(student, teacher, context);
   };
   return stage;
@@ -71,7 +72,8 @@ Stage long_context_stage(const LongContextStage& config, model::LogScaleMode log
   stage.counted = labelled_positions;
   stage.loss = [recompute = config.recompute, chunk = config.loss_chunk,
                 scaled = log_scale == model::LogScaleMode::stage3_and_inference](
-                   const model::Model& student, const model::Model*, const DeviceBatch& batch, double divisor, bool backward) {
+                   const model::Model& student, const model::Model*, const DeviceBatch& batch, double divisor,
+                   bool backward) {
     return long_context_loss(student, batch, divisor, scaled, recompute, chunk, backward);
   };
   stage.parts = {{"ce", 1.0, &StageLoss::ce}};

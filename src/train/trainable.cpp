@@ -55,7 +55,8 @@ Checksums checksums(const std::vector<model::Parameter>& parameters) {
   return sums;
 }
 
-void require_unchanged(const Checksums& before, const std::vector<model::Parameter>& parameters, const std::string& what) {
+void require_unchanged(const Checksums& before, const std::vector<model::Parameter>& parameters,
+                       const std::string& what) {
   const Checksums after = checksums(parameters);
   HYDRA_CHECK(after.size() == before.size(), what, ": ", before.size(), " tensors before, ", after.size(), " after");
   for (const auto& [name, sum] : before) {

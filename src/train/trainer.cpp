@@ -32,7 +32,9 @@ std::int64_t layer_count(const StageJob& job) {
 
 // One row of fp64 scalars on the device, so that a step needs one reduction over ranks and one copy to the host:
 // [loss, parts..., layers..., stop].
-std::int64_t report_size(const StageJob& job) { return 2 + static_cast<std::int64_t>(job.stage.parts.size()) + layer_count(job); }
+std::int64_t report_size(const StageJob& job) {
+  return 2 + static_cast<std::int64_t>(job.stage.parts.size()) + layer_count(job);
+}
 
 at::Tensor report_row(const StageJob& job, const StageLoss& loss) {
   std::vector<at::Tensor> values{loss.loss};
@@ -73,7 +75,8 @@ at::Tensor run_micro_batches(const StageJob& job, std::span<const data::Row> row
     if (counted_positions(job.stage, part) == 0) {
       continue;  // contributes neither loss nor gradient
     }
-    const StageLoss loss = job.stage.loss(job.student, job.teacher, device_batch(part, device_of(job)), divisor, backward);
+    const StageLoss loss =
+        job.stage.loss(job.student, job.teacher, device_batch(part, device_of(job)), divisor, backward);
     row += report_row(job, loss);
   }
   row[-1] = stop_requested() ? 1.0 : 0.0;
@@ -92,7 +95,8 @@ double global_count(const StageJob& job, std::int64_t local) {
   return count.item<double>();
 }
 
-std::vector<optim::OptimizedParameter> optimized(const std::vector<model::Parameter>& trained, const optim::LrScale& scale) {
+std::vector<optim::OptimizedParameter> optimized(const std::vector<model::Parameter>& trained,
+                                                 const optim::LrScale& scale) {
   std::vector<optim::OptimizedParameter> result;
   for (const model::Parameter& parameter : trained) {
     const bool matrix = parameter.tensor->dim() >= 2;  // norms, biases, gamma, A_log and dt_bias do not decay
@@ -122,7 +126,8 @@ StepOutcome run_step(const StageJob& job, std::int64_t step, data::RowLoader& lo
   const std::vector<data::Row> rows = loader.next();
   report.data_seconds = seconds_now() - start;
   const double divisor = global_count(job, counted_positions(job.stage, rows));
-  HYDRA_REQUIRE(divisor > 0, job.stage.name, ", step ", step + 1, ": no row of the batch has a position that the loss counts");
+  HYDRA_REQUIRE(divisor > 0, job.stage.name, ", step ", step + 1,
+                ": no row of the batch has a position that the loss counts");
 
   gradients.zero();
   const at::Tensor row = run_micro_batches(job, rows, divisor, /*backward=*/true);
@@ -160,8 +165,9 @@ void advance(const StageJob& job, checkpoint::RunState& state, const StepReport&
                 "); no update on any rank");
   }
   if (state.skipped_steps >= kMaxSkippedSteps) {
-    throw Error(detail::concat(job.stage.name, ", step ", state.step, ": ", state.skipped_steps,
-                               " steps in a row had gradients that are not finite; the last checkpoint is from before them"));
+    throw Error(
+        detail::concat(job.stage.name, ", step ", state.step, ": ", state.skipped_steps,
+                       " steps in a row had gradients that are not finite; the last checkpoint is from before them"));
   }
 }
 
@@ -172,8 +178,8 @@ bool due(std::int64_t step, std::int64_t every) { return every > 0 && step % eve
 std::optional<LossReport> validate(const StageJob& job) {
   const at::NoGradGuard no_grad;
   std::vector<data::Row> own;
-  for (const std::uint64_t i : rows_of_rank(0, static_cast<std::int64_t>(job.validation.size()), job.communicator.rank(),
-                                            job.communicator.size())) {
+  for (const std::uint64_t i : rows_of_rank(0, static_cast<std::int64_t>(job.validation.size()),
+                                            job.communicator.rank(), job.communicator.size())) {
     own.push_back(job.validation[i]);
   }
   const auto divisor = static_cast<double>(counted_positions(job.stage, job.validation));
@@ -185,7 +191,8 @@ std::optional<LossReport> validate(const StageJob& job) {
   return read_report(job, host);
 }
 
-void train_stage(const StageJob& job, checkpoint::RunState& state, const std::optional<checkpoint::Checkpoint>& resume) {
+void train_stage(const StageJob& job, checkpoint::RunState& state,
+                 const std::optional<checkpoint::Checkpoint>& resume) {
   const StageSchedule& schedule = job.stage.schedule;
   const TrainableSplit split = split_parameters(job.student, job.stage.trains);
   if (job.teacher != nullptr) {

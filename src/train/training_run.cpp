@@ -1,7 +1,6 @@
 #include "hydrahead/train/training_run.hpp"
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
@@ -9,47 +8,20 @@
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
 #include "hydrahead/data/rows.hpp"
-#include "hydrahead/model/device.hpp"
 #include "hydrahead/train/conversion.hpp"
 #include "hydrahead/train/memory_estimate.hpp"
 #include "hydrahead/train/run_log.hpp"
 #include "run_evaluation.hpp"
+#include "run_request.hpp"
 #include "run_stages.hpp"
 
 namespace hydra::train {
 namespace {
 
-at::ScalarType compute_type(const RunConfig& config, const at::Device& device) {
-  const bool bf16 = config.precision == Precision::bf16 || (config.precision == Precision::automatic && device.is_cuda());
-  return bf16 ? at::kBFloat16 : at::kFloat;
-}
-
-void check_request(const RunConfig& config, const TrainOptions& options, int ranks) {
-  HYDRA_REQUIRE(!config.teacher.empty(), "teacher: found nothing, expected a Qwen3 checkpoint directory");
-  HYDRA_REQUIRE(!config.run_dir.empty(), "run_dir: found nothing, expected a directory");
-  HYDRA_REQUIRE(config.stages.align || config.stages.distill || config.stages.long_context,
-                "stages: found none, expected align, distill or long_context");
-  HYDRA_REQUIRE(config.parallel.context == 1 && config.parallel.shard == Shard::none,
-                "parallel: context and shard: this version trains with context: 1 and shard: none");
-  HYDRA_REQUIRE(config.parallel.data == ranks, "parallel.data: found ", config.parallel.data, ", expected ", ranks,
-                ", the number of ranks of this job");
-  HYDRA_REQUIRE(options.resume || options.resume_from.empty(), "a checkpoint to continue from needs --resume");
-}
-
 // Rows of one stage are drawn apart from those of another.
 std::uint64_t row_seed(const RunConfig& config, const Stage& stage) {
   const std::uint64_t number = stage.name == "align" ? 1 : stage.name == "distill" ? 2 : 3;
   return static_cast<std::uint64_t>(config.seed) + (number << 32);
-}
-
-// What a run of `config` converts the teacher into, from its config.json alone.
-model::ModelConfig planned_hybrid(const RunConfig& config) {
-  const auto dir = io::HfModelDir::open(config.teacher);
-  model::ModelConfig hybrid = model::read_model_config(dir);
-  HYDRA_REQUIRE(!hybrid.plan, config.teacher.string(), ": found a hybrid checkpoint, expected a teacher");
-  hybrid.hybrid = config.hybrid;
-  hybrid.plan = choose_plan(config.heads, dir, hybrid.base, config.seed);
-  return hybrid;
 }
 
 struct StageData {
@@ -60,7 +32,8 @@ struct StageData {
 
 class TrainingRun {
  public:
-  TrainingRun(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device)
+  TrainingRun(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
+              const at::Device& device)
       : config_(config),
         options_(options),
         communicator_(communicator),
@@ -113,8 +86,8 @@ class TrainingRun {
     }
   }
 
-  // Everything that can be refused, before anything is written: data, evaluation texts, micro-batches, disk space. Rank 0 goes
-  // first, since it fills the cache of tokenized text.
+  // Everything that can be refused, before anything is written: data, evaluation texts, micro-batches, disk space. Rank
+  // 0 goes first, since it fills the cache of tokenized text.
   void prepare() {
     const auto load = [&] {
       for (const StageProgress& next : progress_) {
@@ -140,8 +113,8 @@ class TrainingRun {
     const std::int64_t vocabulary = teacher_config_.base.vocab_size;
     return {data::make_rows(config_.data, schedule.context, packing, tokenizer_, vocabulary, row_seed(config_, stage)),
             data::validation_rows(config_.data.validation, schedule.context, packing, tokenizer_, vocabulary),
-            choose_micro_batch(hybrid_config_, stage, communicator_.size(), at::elementSize(compute_type_), device_.is_cpu(),
-                               device_info(device_).memory_bytes)};
+            choose_micro_batch(hybrid_config_, stage, communicator_.size(), at::elementSize(compute_type_),
+                               device_.is_cpu(), device_info(device_).memory_bytes)};
   }
 
   void require_disk_space() {
@@ -151,7 +124,8 @@ class TrainingRun {
       bytes += 4 * counts.all + 4 * counts.all;  // the last checkpoint's weights, the exported result (fp32 at most)
       largest = std::max(largest, checkpoint_bytes(counts));
     }
-    checkpoint::require_space(directory_.root, static_cast<std::uint64_t>(bytes + (config_.checkpoint.keep + 1) * largest),
+    checkpoint::require_space(directory_.root,
+                              static_cast<std::uint64_t>(bytes + (config_.checkpoint.keep + 1) * largest),
                               "this run (checkpoints and results)");
   }
 
@@ -226,7 +200,8 @@ class TrainingRun {
         .validate_every = schedule.validate_every.value_or(config_.data.validation.every),
         .checkpoint_every = schedule.checkpoint_every.value_or(config_.checkpoint.every),
         .on_start = [&](const TrainableSplit& split) { record_tensors(stage, split); },
-        .on_step = [&](const checkpoint::RunState& at, const StepReport& report) { log_->step(stage, at, report, flops); },
+        .on_step = [&](const checkpoint::RunState& at,
+                       const StepReport& report) { log_->step(stage, at, report, flops); },
         .on_validation = [&](const checkpoint::RunState& at,
                              const LossReport& report) { log_->validation(stage, at, report); },
         .save = [&](const checkpoint::RunState& at, const io::NamedTensors& moments) { save(stage, at, moments); }};
@@ -281,8 +256,9 @@ class TrainingRun {
     const fs::path target = directory_.final_model(stage.name);
     on_first_rank([&] {
       if (!fs::exists(target)) {
-        model::save_model(student(), target,
-                          {.dtype = teacher_config_.base.dtype, .tokenizer_source = config_.teacher, .extra_files = {}});
+        model::save_model(
+            student(), target,
+            {.dtype = teacher_config_.base.dtype, .tokenizer_source = config_.teacher, .extra_files = {}});
         log_info("stage ", stage.name, " is done: ", target.string());
       }
     });
@@ -321,31 +297,7 @@ class TrainingRun {
   std::unique_ptr<RunLog> log_;
 };
 
-std::string stage_text(const RunConfig& config, const model::ModelConfig& hybrid, const Stage& stage, int ranks,
-                       const at::Device& device) {
-  const std::int64_t compute_bytes = at::elementSize(compute_type(config, device));
-  const StageSchedule& schedule = stage.schedule;
-  const ParameterCounts counts = parameter_counts(hybrid, stage);
-  const std::int64_t micro_batch = choose_micro_batch(hybrid, stage, ranks, compute_bytes, device.is_cpu(),
-                                                      device_info(device).memory_bytes);
-  return detail::concat("stage ", stage.name, ": ", schedule.total_steps(), " steps of ", schedule.global_batch, " rows x ",
-                        schedule.context, " tokens, micro-batch ", micro_batch, "\n  parameters ", counts.all, ", trained ",
-                        counts.trained, ", frozen ", counts.all - counts.trained, "; checkpoint ",
-                        checkpoint_bytes(counts) >> 20, " MiB\n",
-                        memory_table(estimate_memory(hybrid, stage, micro_batch, compute_bytes)));
-}
-
 }  // namespace
-
-at::Device device_of_rank(DeviceChoice choice, int local_rank) {
-  const char* word = choice == DeviceChoice::cpu ? "cpu" : choice == DeviceChoice::cuda ? "cuda" : "auto";
-  at::Device device = model::choose_device(word);
-  if (device.is_cuda()) {
-    device.set_index(static_cast<c10::DeviceIndex>(local_rank));
-    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
-  }
-  return device;
-}
 
 std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
                          const at::Device& device) {
@@ -353,16 +305,6 @@ std::string run_training(const RunConfig& config, const TrainOptions& options, d
   dist::require_same_on_all_ranks(communicator, "the config", resolved_yaml(config));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
   return TrainingRun(config, options, communicator, device).run();
-}
-
-std::string describe_run(const RunConfig& config, int ranks, const at::Device& device) {
-  check_request(config, {}, ranks);
-  const model::ModelConfig hybrid = planned_hybrid(config);
-  std::string text = resolved_yaml(config) + "\n# What `train` would do with it (nothing was touched)\n";
-  for (const Stage& stage : make_stages(config.stages, config.hybrid.fa.log_scale.mode, hybrid.base.vocab_size)) {
-    text += stage_text(config, hybrid, stage, ranks, device);
-  }
-  return text;
 }
 
 }  // namespace hydra::train

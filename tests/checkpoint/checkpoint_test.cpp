@@ -1,4 +1,5 @@
-// Checkpoints: complete or absent whatever kills the process, damage is found and named, retention never removes the last good one.
+// Checkpoints: complete or absent whatever kills the process, damage is found and named, retention never removes the
+// last good one.
 
 #include "hydrahead/checkpoint/checkpoint.hpp"
 
@@ -43,7 +44,8 @@ void write_step(const fs::path& root, std::int64_t step, std::int64_t elements =
     fs::create_directories(dir);
     io::write_safetensors(dir / "model.safetensors", {{"w", values}});
   };
-  write_checkpoint(root, state_at(step), write_model, {{"w.exp_avg", values}, {"step", at::full({}, static_cast<float>(step))}});
+  write_checkpoint(root, state_at(step), write_model,
+                   {{"w.exp_avg", values}, {"step", at::full({}, static_cast<float>(step))}});
 }
 
 std::string message_of(const std::function<void()>& action) {
@@ -88,10 +90,13 @@ TEST(Checkpoint, EveryKindOfDamageIsNamed) {
   };
   expect_in(damaged([&] { fs::remove(dir / "manifest.json"); }), "no manifest.json");
   expect_in(damaged([&] { std::ofstream(dir / "manifest.json") << "{"; }), "manifest.json is damaged");
-  expect_in(damaged([&] { std::ofstream(dir / "manifest.json") << R"({"files": [{"path": 3}]})"; }), "manifest.json is damaged");
+  expect_in(damaged([&] { std::ofstream(dir / "manifest.json") << R"({"files": [{"path": 3}]})"; }),
+            "manifest.json is damaged");
   expect_in(damaged([&] { fs::remove(dir / "state.json"); }), "state.json is missing");
   expect_in(damaged([&] { append_byte(dir / "model" / "model.safetensors"); }), "model/model.safetensors has");
-  expect_in(damaged([&] { fs::resize_file(dir / "optimizer.safetensors", fs::file_size(dir / "optimizer.safetensors") - 1); }),
+  expect_in(damaged([&] {
+              fs::resize_file(dir / "optimizer.safetensors", fs::file_size(dir / "optimizer.safetensors") - 1);
+            }),
             "optimizer.safetensors has");
   expect_in(damaged([&] {
               std::fstream file(dir / "optimizer.safetensors", std::ios::in | std::ios::out | std::ios::binary);
@@ -131,8 +136,9 @@ TEST(Checkpoint, PruneKeepsTheNewestCompleteOnes) {
   }
   fs::remove(root.path() / "step-0000000004" / "manifest.json");
   prune(root.path(), 2);
-  EXPECT_EQ(list_checkpoints(root.path()), (std::vector{root.path() / "step-0000000002", root.path() / "step-0000000003",
-                                                        root.path() / "step-0000000004"}));
+  EXPECT_EQ(
+      list_checkpoints(root.path()),
+      (std::vector{root.path() / "step-0000000002", root.path() / "step-0000000003", root.path() / "step-0000000004"}));
 }
 
 TEST(Checkpoint, NonFiniteMomentsAndFailedWritesLeaveNothing) {

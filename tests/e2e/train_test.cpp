@@ -1,5 +1,5 @@
-// `hydrahead train` from the command line on the bundled nano checkpoint: directory rules, signals, SIGKILL at any moment,
-// damaged checkpoints; the losses are those of an uninterrupted run, bit for bit.
+// `hydrahead train` from the command line on the bundled nano checkpoint: directory rules, signals, SIGKILL at any
+// moment, damaged checkpoints; the losses are those of an uninterrupted run, bit for bit.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,18 +29,19 @@ class TrainVerb : public ::testing::Test {
       text << words[random.below(8)] << (i % 17 == 16 ? ".\n" : " ");
     }
     const char* stage = "{steps: 4, context: 32, global_batch: 2, lr: {peak: 1e-3, final: 1e-4, warmup: 2}}";
-    std::ofstream(root() / "run.yaml") << "teacher: " << HYDRA_FIXTURES << "/qwen3-nano\n"
-                                       << "run_dir: run\ndevice: cpu\ncalibration: {tokens: 256, context: 64}\n"
-                                       << "data: {sources: {words: {path: text.txt}}, validation: {path: text.txt, tokens: 64}}\n"
-                                       << "stages:\n  align: " << stage << "\n  distill: " << stage << "\n  long_context: " << stage
-                                       << "\ncheckpoint: {every: 1, keep: 2}\neval: {after: []}\nlog: {every: 1}\n";
+    std::ofstream(root() / "run.yaml")
+        << "teacher: " << HYDRA_FIXTURES << "/qwen3-nano\n"
+        << "run_dir: run\ndevice: cpu\ncalibration: {tokens: 256, context: 64}\n"
+        << "data: {sources: {words: {path: text.txt}}, validation: {path: text.txt, tokens: 64}}\n"
+        << "stages:\n  align: " << stage << "\n  distill: " << stage << "\n  long_context: " << stage
+        << "\ncheckpoint: {every: 1, keep: 2}\neval: {after: []}\nlog: {every: 1}\n";
   }
   const fs::path& root() const { return dir_.path(); }
   fs::path run_dir(const std::string& name = "run") const { return root() / name; }
 
   std::vector<std::string> command(const std::vector<std::string>& more, const std::string& run = "run") const {
-    std::vector<std::string> arguments{HYDRA_BINARY, "train", "--config", (root() / "run.yaml").string(), "--set",
-                                       "run_dir=" + run_dir(run).string()};
+    std::vector<std::string> arguments{
+        HYDRA_BINARY, "train", "--config", (root() / "run.yaml").string(), "--set", "run_dir=" + run_dir(run).string()};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }
@@ -62,8 +63,9 @@ class TrainVerb : public ::testing::Test {
     while (std::getline(metrics, line)) {
       const Json record = *parse_json(line);
       const char* key = record.contains("loss") ? "loss" : "validation_loss";
-      steps.push_back(record["step"].dump() + " " + record["stage"].dump() + " " + key + " " + record[key].dump() +
-                      (record.contains("grad_norm") ? " " + record["grad_norm"].dump() + " " + record["lr"].dump() : ""));
+      steps.push_back(
+          record["step"].dump() + " " + record["stage"].dump() + " " + key + " " + record[key].dump() +
+          (record.contains("grad_norm") ? " " + record["grad_norm"].dump() + " " + record["lr"].dump() : ""));
     }
     while (std::getline(documents, line)) {
       steps.push_back(line);
@@ -92,8 +94,9 @@ TEST_F(TrainVerb, DirectoryRulesAndDryRun) {
   fs::remove_all(run_dir());
   const test::ProcessResult first = train({"--stage", "align"});
   EXPECT_EQ(first.status, 0) << first.err;
-  for (const char* name : {"config.resolved.yaml", "converted/heads.yaml", "align/final/config.json", "align/tensors.json",
-                           "align/step-0000000004/manifest.json", "metrics.jsonl", "metrics.prom", "report.json", "report.html"}) {
+  for (const char* name :
+       {"config.resolved.yaml", "converted/heads.yaml", "align/final/config.json", "align/tensors.json",
+        "align/step-0000000004/manifest.json", "metrics.jsonl", "metrics.prom", "report.json", "report.html"}) {
     EXPECT_TRUE(fs::exists(run_dir() / name)) << name;
   }
   EXPECT_FALSE(fs::exists(run_dir() / "align/step-0000000003"));  // the finished stage keeps its last one
@@ -150,8 +153,10 @@ TEST_F(TrainVerb, KilledAtAnyMomentItContinuesExactly) {
 TEST_F(TrainVerb, ASignalSavesOnceAndADamagedCheckpointIsSkipped) {
   ASSERT_EQ(train({}, "whole").status, 0);
   const test::TempDir scratch;
-  const pid_t pid = test::start_process(command({"--set", "checkpoint.every=1000"}, "stopped"), process(), scratch.path());
-  while (!fs::exists(run_dir("stopped") / "metrics.jsonl") || fs::file_size(run_dir("stopped") / "metrics.jsonl") == 0) {
+  const pid_t pid =
+      test::start_process(command({"--set", "checkpoint.every=1000"}, "stopped"), process(), scratch.path());
+  while (!fs::exists(run_dir("stopped") / "metrics.jsonl") ||
+         fs::file_size(run_dir("stopped") / "metrics.jsonl") == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     ASSERT_EQ(::kill(pid, 0), 0);
   }
@@ -174,7 +179,8 @@ TEST_F(TrainVerb, ASignalSavesOnceAndADamagedCheckpointIsSkipped) {
   ::kill(second, SIGKILL);
   test::finish_process(second, 100, scratch.path());
   const fs::path newest = checkpoint::list_checkpoints(distill).back();
-  const fs::path largest = newest / (fs::exists(newest / "optimizer.safetensors") ? "optimizer.safetensors" : "state.json");
+  const fs::path largest =
+      newest / (fs::exists(newest / "optimizer.safetensors") ? "optimizer.safetensors" : "state.json");
   fs::resize_file(largest, fs::file_size(largest) - 1);
 
   const test::ProcessResult named = train({"--resume", newest.string()}, "stopped");

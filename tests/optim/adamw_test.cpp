@@ -105,7 +105,8 @@ TEST(AdamW, EqualsTheFormulaWithGroupsAndClipping) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     const at::Tensor values = parameters[p].tensor.detach();
     for (std::int64_t i = 0; i < values.numel(); ++i) {
-      EXPECT_NEAR(values.data_ptr<float>()[i], reference.weights[p][static_cast<std::size_t>(i)], 1e-5) << p << " " << i;
+      EXPECT_NEAR(values.data_ptr<float>()[i], reference.weights[p][static_cast<std::size_t>(i)], 1e-5)
+          << p << " " << i;
     }
   }
 }

@@ -64,7 +64,8 @@ TEST(Resume, ASignalFinishesTheStepSavesOnceAndContinuesExactly) {
   const auto solo = dist::make_solo_communicator();
   const RandomRows rows(13);
   const Stage stage = test::tiny_stages(8)[1];
-  model::Model teacher = test::tiny_model(false, 7), straight = test::tiny_model(true, 8), stopped = test::tiny_model(true, 8);
+  model::Model teacher = test::tiny_model(false, 7), straight = test::tiny_model(true, 8),
+               stopped = test::tiny_model(true, 8);
   const Trace whole = run_stage(stage, straight, &teacher, rows, *solo);
 
   const hydra::test::TempDir dir;

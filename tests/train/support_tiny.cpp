@@ -79,45 +79,44 @@ Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher
   if (resume) {
     state = resume->state;
   }
-  const StageJob job{
-      .stage = stage,
-      .student = student,
-      .teacher = stage.needs_teacher ? teacher : nullptr,
-      .rows = rows,
-      .validation = options.validation,
-      .optimizer = options.optimizer,
-      .communicator = communicator,
-      .micro_batch = options.micro_batch,
-      .validate_every = options.validate_every,
-      .checkpoint_every = options.checkpoint_every,
-      .on_start = [&](const TrainableSplit& split) { trace.split = split; },
-      .on_step =
-          [&](const checkpoint::RunState& at, const StepReport& report) {
-            trace.losses.push_back(report.losses.loss);
-            trace.parts.push_back(report.losses.parts);
-            trace.norms.push_back(report.grad_norm);
-            trace.rates.push_back(report.rate);
-            if (options.after_step) {
-              options.after_step(at);
-            }
-          },
-      .on_validation = [&](const checkpoint::RunState&,
-                           const LossReport& report) { trace.validations.push_back(report); },
-      .save =
-          [&](const checkpoint::RunState& at, const io::NamedTensors& moments) {
-            trace.saved.push_back(at);
-            if (!options.checkpoints.empty()) {
-              const auto write_model = [&](const std::filesystem::path& dir) {
-                std::filesystem::create_directories(dir);
-                io::NamedTensors weights;
-                for (const model::Parameter& parameter : model::parameters(student)) {
-                  weights.emplace_back(parameter.name, parameter.tensor->detach());
-                }
-                io::write_safetensors(dir / "model.safetensors", weights);
-              };
-              checkpoint::write_checkpoint(options.checkpoints, at, write_model, moments);
-            }
-          }};
+  const StageJob job{.stage = stage,
+                     .student = student,
+                     .teacher = stage.needs_teacher ? teacher : nullptr,
+                     .rows = rows,
+                     .validation = options.validation,
+                     .optimizer = options.optimizer,
+                     .communicator = communicator,
+                     .micro_batch = options.micro_batch,
+                     .validate_every = options.validate_every,
+                     .checkpoint_every = options.checkpoint_every,
+                     .on_start = [&](const TrainableSplit& split) { trace.split = split; },
+                     .on_step =
+                         [&](const checkpoint::RunState& at, const StepReport& report) {
+                           trace.losses.push_back(report.losses.loss);
+                           trace.parts.push_back(report.losses.parts);
+                           trace.norms.push_back(report.grad_norm);
+                           trace.rates.push_back(report.rate);
+                           if (options.after_step) {
+                             options.after_step(at);
+                           }
+                         },
+                     .on_validation = [&](const checkpoint::RunState&,
+                                          const LossReport& report) { trace.validations.push_back(report); },
+                     .save =
+                         [&](const checkpoint::RunState& at, const io::NamedTensors& moments) {
+                           trace.saved.push_back(at);
+                           if (!options.checkpoints.empty()) {
+                             const auto write_model = [&](const std::filesystem::path& dir) {
+                               std::filesystem::create_directories(dir);
+                               io::NamedTensors weights;
+                               for (const model::Parameter& parameter : model::parameters(student)) {
+                                 weights.emplace_back(parameter.name, parameter.tensor->detach());
+                               }
+                               io::write_safetensors(dir / "model.safetensors", weights);
+                             };
+                             checkpoint::write_checkpoint(options.checkpoints, at, write_model, moments);
+                           }
+                         }};
   train_stage(job, state, resume);
   return trace;
 }

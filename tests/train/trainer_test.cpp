@@ -1,5 +1,5 @@
-// The training loop on tiny random models: what is trained and what is not, invariance under micro-batches and ranks, identical
-// students, skipped steps.
+// The training loop on tiny random models: what is trained and what is not, invariance under micro-batches and ranks,
+// identical students, skipped steps.
 
 #include "hydrahead/train/trainer.hpp"
 
@@ -70,7 +70,8 @@ TEST(Trainer, IdenticalStudentHasZeroLossAndGradient) {
   model::Model student = identical_student(teacher);
   LongContextStage long_context;
   long_context.schedule = test::tiny_schedule(1);
-  const Trace trace = run_stage(long_context_stage(long_context, model::LogScaleMode::off), student, nullptr, rows, *solo);
+  const Trace trace =
+      run_stage(long_context_stage(long_context, model::LogScaleMode::off), student, nullptr, rows, *solo);
   double sum = 0, count = 0;
   for (const data::Row& row : rows_of(rows, 4)) {
     const DeviceBatch batch{at::tensor(std::vector<std::int64_t>(row.ids.begin(), row.ids.end())),
@@ -102,12 +103,14 @@ TEST(Trainer, TrainedTensorsMoveAndFrozenOnesAreBitIdentical) {
     const auto after = snapshot(student);
     std::set<std::string> listed;
     for (const model::Parameter& parameter : trace.split.trained) {
-      EXPECT_FALSE(at::equal(before.at(parameter.name), after.at(parameter.name))) << stage.name << " " << parameter.name;
+      EXPECT_FALSE(at::equal(before.at(parameter.name), after.at(parameter.name)))
+          << stage.name << " " << parameter.name;
       EXPECT_TRUE(stage.name != "align" || parameter.name.find(".self_attn.") != std::string::npos) << parameter.name;
       listed.insert(parameter.name);
     }
     for (const model::Parameter& parameter : trace.split.frozen) {
-      EXPECT_TRUE(at::equal(before.at(parameter.name), after.at(parameter.name))) << stage.name << " " << parameter.name;
+      EXPECT_TRUE(at::equal(before.at(parameter.name), after.at(parameter.name)))
+          << stage.name << " " << parameter.name;
       listed.insert(parameter.name);
     }
     EXPECT_EQ(listed.size(), after.size());
@@ -223,20 +226,25 @@ StageRun run_ranks(const Stage& stage, at::ScalarType type, int ranks, std::int6
 void expect_same(const StageRun& a, const StageRun& b, double losses, double parameters, const std::string& what) {
   ASSERT_EQ(a.trace.losses.size(), b.trace.losses.size());
   for (std::size_t i = 0; i < a.trace.losses.size(); ++i) {
-    EXPECT_NEAR(a.trace.losses[i], b.trace.losses[i], losses * std::max(1.0, a.trace.losses[i])) << what << ", step " << i + 1;
+    EXPECT_NEAR(a.trace.losses[i], b.trace.losses[i], losses * std::max(1.0, a.trace.losses[i]))
+        << what << ", step " << i + 1;
   }
-  EXPECT_NEAR(a.trace.validations.back().loss, b.trace.validations.back().loss, losses * a.trace.validations.back().loss) << what;
+  EXPECT_NEAR(a.trace.validations.back().loss, b.trace.validations.back().loss,
+              losses * a.trace.validations.back().loss)
+      << what;
   EXPECT_LT(max_difference(a.parameters, b.parameters), parameters) << what;
 }
 
-// Two settings that must not matter, against one rank with the whole batch in one piece: in fp64 at the usual rate, where only
-// an error of the algorithm could show, and in fp32 at a rate at which rounding is not amplified.
+// Two settings that must not matter, against one rank with the whole batch in one piece: in fp64 at the usual rate,
+// where only an error of the algorithm could show, and in fp32 at a rate at which rounding is not amplified.
 void expect_invariance(int ranks, std::int64_t micro_batch) {
   for (Stage stage : test::tiny_stages(20)) {
     const std::string what = detail::concat(stage.name, ", ", ranks, " ranks, ", micro_batch, " rows");
-    expect_same(run_ranks(stage, at::kDouble, 1, 4), run_ranks(stage, at::kDouble, ranks, micro_batch), 1e-8, 1e-7, what + ", fp64");
+    expect_same(run_ranks(stage, at::kDouble, 1, 4), run_ranks(stage, at::kDouble, ranks, micro_batch), 1e-8, 1e-7,
+                what + ", fp64");
     stage.schedule.lr.peak = 1e-4;
-    expect_same(run_ranks(stage, at::kFloat, 1, 4), run_ranks(stage, at::kFloat, ranks, micro_batch), 1e-6, 1e-5, what + ", fp32");
+    expect_same(run_ranks(stage, at::kFloat, 1, 4), run_ranks(stage, at::kFloat, ranks, micro_batch), 1e-6, 1e-5,
+                what + ", fp32");
   }
 }
 
@@ -280,8 +288,8 @@ TEST(Trainer, NonFiniteGradientsOfOneRankSkipTheStepOnAll) {
     model::Model student = test::tiny_model(true, 8);
     Stage stage = test::tiny_stages(3)[2];
     int calls = 0;
-    stage.loss = [&, loss = stage.loss](const model::Model& model, const model::Model* teacher, const DeviceBatch& batch,
-                                        double divisor, bool backward) {
+    stage.loss = [&, loss = stage.loss](const model::Model& model, const model::Model* teacher,
+                                        const DeviceBatch& batch, double divisor, bool backward) {
       const StageLoss result = loss(model, teacher, batch, divisor, backward);
       if (++calls == 2 && communicator.rank() == 1) {
         at::Tensor gradient = student.norm.mutable_grad();

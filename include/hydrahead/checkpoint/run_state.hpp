@@ -1,6 +1,6 @@
 #pragma once
-// Where a run stands, besides weights and moments: state.json of a checkpoint. The schedule and the data are pure functions
-// of step and row index, so this is all that an exact resume needs, whatever the number of ranks.
+// Where a run stands, besides weights and moments: state.json of a checkpoint. The schedule and the data are pure
+// functions of step and row index, so this is all that an exact resume needs, whatever the number of ranks.
 
 #include <cstdint>
 #include <string>
@@ -11,15 +11,15 @@ namespace hydra::checkpoint {
 
 struct RunState {
   std::string stage;
-  std::int64_t step = 0;          // updates done in this stage
-  std::int64_t total_steps = 0;   // of this stage
-  std::int64_t run_step = 0;      // updates done in all stages
+  std::int64_t step = 0;         // updates done in this stage
+  std::int64_t total_steps = 0;  // of this stage
+  std::int64_t run_step = 0;     // updates done in all stages
   std::int64_t stage_tokens = 0, run_tokens = 0;
-  std::int64_t next_row = 0;      // data cursor: index of the next step's first row in the stage's row source
+  std::int64_t next_row = 0;  // data cursor: index of the next step's first row in the stage's row source
   std::int64_t seed = 0;
-  std::int64_t skipped_steps = 0; // consecutive steps with non-finite gradients so far
-  std::string config_sha256;      // of the settings that decide the stage's numbers
-  Json trained, frozen;           // lists of {name, shape}
+  std::int64_t skipped_steps = 0;  // consecutive steps with non-finite gradients so far
+  std::string config_sha256;       // of the settings that decide the stage's numbers
+  Json trained, frozen;            // lists of {name, shape}
 
   bool stage_done() const { return step >= total_steps; }
 };

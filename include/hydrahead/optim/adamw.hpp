@@ -32,7 +32,8 @@ class AdamW {
 
   // "<parameter>.exp_avg", "<parameter>.exp_avg_sq" and the scalar "step": views, not copies.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
-  // Copies a saved state in. UserError unless names and shapes are exactly those of state(); `where` stands in messages.
+  // Copies a saved state in. UserError unless names and shapes are exactly those of state(); `where` stands in
+  // messages.
   void load_state(const std::vector<std::pair<std::string, at::Tensor>>& saved, const std::string& where);
 
   const std::vector<OptimizedParameter>& parameters() const { return parameters_; }

@@ -24,7 +24,7 @@ class GradientBuffer {
   // Throws if a backward pass replaced a parameter's .grad instead of adding to it.
   void check_views() const;
 
-  const at::Tensor& flat() const { return flat_; }                // [padded elements]
+  const at::Tensor& flat() const { return flat_; }                     // [padded elements]
   const std::vector<at::Tensor>& gradients() const { return views_; }  // in the order of the parameters
 
  private:

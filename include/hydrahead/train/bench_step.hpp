@@ -1,6 +1,6 @@
 #pragma once
-// Time, arithmetic rate and memory of whole training steps, and of prefill, on random weights and tokens: the trainer's own
-// loop, so what is measured is what runs.
+// Time, arithmetic rate and memory of whole training steps, and of prefill, on random weights and tokens: the trainer's
+// own loop, so what is measured is what runs.
 
 #include <ATen/core/Tensor.h>
 
@@ -13,11 +13,11 @@
 namespace hydra::train {
 
 struct BenchOptions {
-  std::string stage;                // align | distill | long_context | prefill
+  std::string stage;  // align | distill | long_context | prefill
   std::int64_t context = 4096, batch = 4;
-  std::int64_t micro_batch = -1;    // rows; -1: by the memory estimate
-  std::int64_t steps = 5;           // timed, after one warm-up step whose time is reported on its own
-  bool teacher_prefill = false;     // prefill of the full-attention teacher
+  std::int64_t micro_batch = -1;                  // rows; -1: by the memory estimate
+  std::int64_t steps = 5;                         // timed, after one warm-up step whose time is reported on its own
+  bool teacher_prefill = false;                   // prefill of the full-attention teacher
   bool recompute_set = false, recompute = false;  // else the stage's default
 };
 

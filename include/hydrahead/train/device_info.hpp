@@ -18,8 +18,8 @@ DeviceInfo device_info(const c10::Device& device);
 // Waits until everything queued on the device is done; nothing to do on the CPU.
 void synchronize(const c10::Device& device);
 
-// The most memory held at a time since the last reset: allocated tensors on CUDA, resident pages of the process on the CPU
-// (since its start: the kernel's counter is not reset).
+// The most memory held at a time since the last reset: allocated tensors on CUDA, resident pages of the process on the
+// CPU (since its start: the kernel's counter is not reset).
 std::int64_t peak_memory(const c10::Device& device);
 void reset_peak_memory(const c10::Device& device);
 

@@ -9,8 +9,8 @@
 
 namespace hydra::train {
 
-struct MemoryEstimate {  // bytes
-  std::int64_t weights = 0;      // fp32 masters of the student
+struct MemoryEstimate {                     // bytes
+  std::int64_t weights = 0;                 // fp32 masters of the student
   std::int64_t gradients = 0, moments = 0;  // of the trained part
   std::int64_t teacher = 0;
   std::int64_t activations = 0;  // of one micro-batch
@@ -32,9 +32,10 @@ MemoryEstimate estimate_memory(const model::ModelConfig& hybrid, const Stage& st
 std::int64_t checkpoint_bytes(const ParameterCounts& counts);
 
 // Rows of a micro-batch: the configured number, or for `auto` the most that fit into 9/10 of the device's memory and
-// 65,536 tokens (CPU: 4,096 tokens, whatever the memory), evenly cut. UserError naming the levers if not even one row fits.
-std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, int ranks, std::int64_t compute_bytes,
-                                bool cpu, std::int64_t memory_bytes);
+// 65,536 tokens (CPU: 4,096 tokens, whatever the memory), evenly cut. UserError naming the levers if not even one row
+// fits.
+std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, int ranks,
+                                std::int64_t compute_bytes, bool cpu, std::int64_t memory_bytes);
 
 std::string memory_table(const MemoryEstimate& estimate);  // a line a part
 

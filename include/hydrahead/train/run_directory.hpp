@@ -26,16 +26,16 @@ struct RunDirectory {
   std::filesystem::path evaluation(const std::string& phase) const { return root / "eval" / phase; }
 };
 
-// The settings that decide the numbers of `stage`, as YAML: everything but where and how often things are written, the device,
-// the number of ranks, micro-batches, evaluation, and later stages. stage "": those of the conversion.
+// The settings that decide the numbers of `stage`, as YAML: everything but where and how often things are written, the
+// device, the number of ranks, micro-batches, evaluation, and later stages. stage "": those of the conversion.
 std::string deciding_settings(const RunConfig& config, const std::string& stage);
 
 // Each key in which two YAML texts of the same tree differ: "stages.align.lr.peak: 0.002, before 0.001".
 std::vector<std::string> setting_differences(const std::string& before, const std::string& after);
 
-// Whether the directory may be used for a run of `config`, before anything is computed or written (UserError if not): a new
-// run needs a new or empty directory; `resume` continues a run, and starts one where there is none; `only_stage` needs that this
-// stage was not begun (unless resumed). Settings that differ from those of a begun stage are refused.
+// Whether the directory may be used for a run of `config`, before anything is computed or written (UserError if not): a
+// new run needs a new or empty directory; `resume` continues a run, and starts one where there is none; `only_stage`
+// needs that this stage was not begun (unless resumed). Settings that differ from those of a begun stage are refused.
 void check_run_directory(const RunConfig& config, bool resume, const std::string& only_stage);
 
 }  // namespace hydra::train

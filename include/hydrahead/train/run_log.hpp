@@ -1,6 +1,6 @@
 #pragma once
-// What is written while a run trains: one record a step (metrics.jsonl, TensorBoard, Prometheus), the document ids that each
-// rank read, and one progress line over the whole run.
+// What is written while a run trains: one record a step (metrics.jsonl, TensorBoard, Prometheus), the document ids that
+// each rank read, and one progress line over the whole run.
 
 #include <filesystem>
 #include <memory>

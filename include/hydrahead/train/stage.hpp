@@ -1,6 +1,6 @@
 #pragma once
-// What the trainer needs to know about a stage: its schedule, what it trains, what its loss counts, the loss itself and the
-// parts to report. The three stages of method.md section 6 are values of this type.
+// What the trainer needs to know about a stage: its schedule, what it trains, what its loss counts, the loss itself and
+// the parts to report. The three stages of method.md section 6 are values of this type.
 
 #include <cstdint>
 #include <functional>
@@ -16,7 +16,7 @@ namespace hydra::train {
 
 struct LossPart {
   std::string name;
-  double weight;                    // in the stage's loss
+  double weight;  // in the stage's loss
   at::Tensor StageLoss::*share;
 };
 
@@ -24,16 +24,16 @@ struct Stage {
   std::string name;
   StageSchedule schedule;
   bool needs_teacher = true;
-  bool recompute = false;           // layer activations are computed again in backward
-  std::int64_t loss_chunk = 0;      // rows whose logits exist at a time; 0: the stage has no logits
+  bool recompute = false;       // layer activations are computed again in backward
+  std::int64_t loss_chunk = 0;  // rows whose logits exist at a time; 0: the stage has no logits
   std::function<bool(const model::Parameter&)> trains;
   std::function<std::int64_t(const data::Row&)> counted;  // positions that the loss is divided by
   // teacher is null for a stage that needs none. Adds to .grad of what requires grad if `backward`.
-  std::function<StageLoss(const model::Model& student, const model::Model* teacher, const DeviceBatch& batch, double divisor,
-                          bool backward)>
+  std::function<StageLoss(const model::Model& student, const model::Model* teacher, const DeviceBatch& batch,
+                          double divisor, bool backward)>
       loss;
   std::vector<LossPart> parts;
-  bool layer_losses = false;        // StageLoss::layer_mse holds a value a layer
+  bool layer_losses = false;  // StageLoss::layer_mse holds a value a layer
   std::function<double(const metrics::FlopsShape& student, const metrics::FlopsShape& teacher)> flops_per_token;
 };
 

@@ -30,6 +30,7 @@ Json tensor_list(const std::vector<model::Parameter>& parameters);
 using Checksums = std::map<std::string, std::string>;
 Checksums checksums(const std::vector<model::Parameter>& parameters);
 // Throws, naming `what` and the first tensor that differs.
-void require_unchanged(const Checksums& before, const std::vector<model::Parameter>& parameters, const std::string& what);
+void require_unchanged(const Checksums& before, const std::vector<model::Parameter>& parameters,
+                       const std::string& what);
 
 }  // namespace hydra::train

@@ -1,6 +1,6 @@
 #pragma once
-// The training loop of one stage (method.md section 6): global batches over ranks and micro-batches, a loss divided by the
-// global number of counted positions, AdamW, validation, checkpoints, signals. The only file that knows the loop.
+// The training loop of one stage (method.md section 6): global batches over ranks and micro-batches, a loss divided by
+// the global number of counted positions, AdamW, validation, checkpoints, signals. The only file that knows the loop.
 
 #include <cstdint>
 #include <functional>
@@ -26,10 +26,10 @@ struct LossReport {
 
 struct StepReport {
   LossReport losses;
-  double grad_norm = 0.0;         // before clipping
-  double rate = 0.0;              // given to the optimizer, before lr.scale
-  bool skipped = false;           // non-finite gradients on some rank: no update
-  std::int64_t counted = 0;       // positions that the loss was divided by
+  double grad_norm = 0.0;                    // before clipping
+  double rate = 0.0;                         // given to the optimizer, before lr.scale
+  bool skipped = false;                      // non-finite gradients on some rank: no update
+  std::int64_t counted = 0;                  // positions that the loss was divided by
   double seconds = 0.0, data_seconds = 0.0;  // of the whole step; of it waiting for rows
   std::vector<std::string> documents;        // of this rank's rows
 };
@@ -42,9 +42,9 @@ struct StageJob {
   const std::vector<data::Row>& validation;
   const optim::OptimizerConfig& optimizer;
   dist::Communicator& communicator;
-  std::int64_t micro_batch = 1;     // rows
+  std::int64_t micro_batch = 1;                           // rows
   std::int64_t validate_every = 0, checkpoint_every = 0;  // steps; 0: only at the end
-  bool prove_frozen = true;         // checksums of frozen tensors and of the teacher; benchmarks leave them out
+  bool prove_frozen = true;  // checksums of frozen tensors and of the teacher; benchmarks leave them out
   // Called before the first update, when it is settled what is trained.
   std::function<void(const TrainableSplit&)> on_start;
   // Called after each update, with the state that includes it. Callbacks run on every rank.
@@ -54,9 +54,9 @@ struct StageJob {
   std::function<void(const checkpoint::RunState& state, const io::NamedTensors& moments)> save;
 };
 
-// Trains from `state` (step 0: fresh optimizer and warm-up) to the end of the stage; `resume` holds the moments of a state within it.
-// Throws Interrupted after a save when a signal asked any rank to stop, and Error after too many steps without an update, or
-// if a frozen tensor or the teacher changed.
+// Trains from `state` (step 0: fresh optimizer and warm-up) to the end of the stage; `resume` holds the moments of a
+// state within it. Throws Interrupted after a save when a signal asked any rank to stop, and Error after too many steps
+// without an update, or if a frozen tensor or the teacher changed.
 void train_stage(const StageJob& job, checkpoint::RunState& state, const std::optional<checkpoint::Checkpoint>& resume);
 
 // The stage's loss on fixed rows, rank r taking rows r, r + R, ... Nothing if a signal came in between.

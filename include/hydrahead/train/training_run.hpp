@@ -1,6 +1,7 @@
 #pragma once
-// A whole run of a config file: conversion if it is not done yet, the stages in order, each from the result of the one before,
-// and the evaluation after each phase. Everything is found again in the run directory, so a run can stop anywhere.
+// A whole run of a config file: conversion if it is not done yet, the stages in order, each from the result of the one
+// before, and the evaluation after each phase. Everything is found again in the run directory, so a run can stop
+// anywhere.
 
 #include <ATen/core/Tensor.h>
 
@@ -23,7 +24,8 @@ struct TrainOptions {
 at::Device device_of_rank(DeviceChoice choice, int local_rank);
 
 // The tables of the report. Throws Interrupted when a signal stopped it: the state is saved.
-std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator, const at::Device& device);
+std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
+                         const at::Device& device);
 
 // What run_training would do, without touching anything: resolved config, steps, parameters, memory, checkpoint sizes.
 std::string describe_run(const RunConfig& config, int ranks, const at::Device& device);
