@@ -40,6 +40,7 @@ struct Draft {
 
 std::vector<std::string> sentences_of(const std::vector<Needle>& needles) {
   std::vector<std::string> sentences;
+  sentences.reserve(needles.size());
   for (const Needle& needle : needles) {
     sentences.push_back(needle.sentence);
   }

@@ -139,6 +139,7 @@ std::vector<text::TokenId> RetrievalRows::document(RandomStream& random, std::in
   std::sort(depths.begin(), depths.end());
   const auto positions = [&](std::int64_t units) {
     std::vector<std::int64_t> places;
+    places.reserve(depths.size());
     for (const double depth : depths) {
       places.push_back(static_cast<std::int64_t>(depth * static_cast<double>(haystack->places(units) + 1)));
     }

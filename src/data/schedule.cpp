@@ -18,6 +18,7 @@ constexpr std::uint32_t order_domain =
 // Whole rows of each source among `rows`, by largest remainder, none below one.
 std::vector<std::uint32_t> quotas_of(const std::vector<double>& shares, std::uint32_t rows) {
   std::vector<std::uint32_t> quotas;
+  quotas.reserve(shares.size());
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), 0);
   for (const double share : shares) {
@@ -42,6 +43,7 @@ MixtureSchedule::MixtureSchedule(const std::vector<double>& weights, std::uint64
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   HYDRA_CHECK(total > 0 && weights.size() <= largest_block, weights.size(), " sources with a total weight of ", total);
   std::vector<double> shares;
+  shares.reserve(weights.size());
   for (const double weight : weights) {
     shares.push_back(weight / total);
   }
