@@ -5,6 +5,7 @@
 #include "eval_options.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/dist/launch_env.hpp"
+#include "hydrahead/eval/evaluate.hpp"
 #include "hydrahead/model/device.hpp"
 #include "hydrahead/train/device_info.hpp"
 #include "verbs.hpp"
@@ -62,10 +63,10 @@ EvalTarget open_eval_target(const EvalOptions& options) {
       model::inference_options(options.device.empty() ? word_of(config.device) : options.device,
                                options.precision.empty() ? word_of(config.precision) : options.precision);
   if (load.device.is_cuda()) {
-    load.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(env.local_rank));
+    load.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(dist::device_index(env)));
   }
   Json identity = {{"model_sha256", dir.sha256()},
-                   {"precision", c10::toString(load.compute_type)},
+                   {"precision", eval::precision_name(load.compute_type)},
                    {"state_dtype", config.cache.state_dtype == model::StateType::fp32 ? "fp32" : "bf16"}};
   Json run_info = {{"model", std::filesystem::absolute(options.model).string()},
                    {"version", version_text()},

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "hydrahead/base/log.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/train/training_run.hpp"
@@ -25,15 +24,12 @@ struct Options {
 void run(const Options& options) {
   const train::RunConfig config = train::read_run_config(options.config, options.overrides);
   const dist::LaunchEnv env = dist::read_launch_env();
-  const at::Device device = train::device_of_rank(config.device, env.local_rank);
+  const at::Device device = train::device_of_rank(config.device, dist::device_index(env));
   if (options.dry_run) {
     std::cout << train::describe_run(config, env.world_size, device);
     return;
   }
   install_stop_signals(config.checkpoint.signal);
-  if (env.world_size > 1) {
-    set_log_prefix("rank " + std::to_string(env.rank));
-  }
   const auto communicator = dist::make_communicator(env);
   const std::string tables = train::run_training(config, options.train, *communicator, device);
   if (env.rank == 0) {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
@@ -25,6 +26,11 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 // Runs the verb that `argv` names; its exceptions become log lines and a status.
 int run(CLI::App& app, int argc, char** argv, int& exit_status) {
+  const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && std::as_const(app).get_subcommands(is_named).empty()) {
+    hydra::log_error("found \"", argv[1], "\" as the verb; `hydrahead --help` lists them");
+    return wrong_request;
+  }
   try {
     app.parse(argc, argv);
     return exit_status;
@@ -55,13 +61,10 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   int exit_status = done;
-  add_verify(app, exit_status);
-  add_tokenize(app, exit_status);
-  add_convert(app, exit_status);
-  add_train(app, exit_status);
-  add_generate(app, exit_status);
-  add_eval(app, exit_status);
-  add_launch(app, exit_status);
+  for (const auto add : {add_inspect, add_verify, add_tokenize, add_convert, add_train, add_eval, add_generate,
+                         add_export, add_bench, add_launch}) {
+    add(app, exit_status);
+  }
   app.add_subcommand("document-config", "print docs/config.md")->group("")->callback([] {
     std::cout << hydra::train::config_documentation();
   });

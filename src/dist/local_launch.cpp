@@ -125,13 +125,12 @@ class Ranks {
       } else if (!(WIFEXITED(status) && WEXITSTATUS(status) == 0) && !failed_) {
         failed_ = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
         message_ = "launch: rank " + std::to_string(entry->second) + " failed first: " + reason(status);
-        log_error(message_);
       }
       entry = running_.erase(entry);
     }
   }
 
-  // The job's exit status. The reason is repeated below whatever the other ranks said meanwhile.
+  // The job's exit status. The reason stands below whatever the ranks said.
   int result() const {
     if (failed_) {
       log_error(message_);

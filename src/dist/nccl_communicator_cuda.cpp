@@ -161,13 +161,7 @@ class NcclCommunicator : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_nccl_communicator(const LaunchEnv& env, int timeout_seconds) {
-  const int devices = static_cast<int>(c10::cuda::device_count());
-  // A launcher that shows each rank one device only numbers it 0; join() refuses ranks that share one.
-  const int wanted = devices == 1 ? 0 : env.local_rank;
-  HYDRA_REQUIRE(wanted < devices, env.launcher, " started ", env.world_size, " ranks, and rank ", env.rank,
-                " has the local rank ", env.local_rank, "; found ", devices,
-                " visible CUDA devices, expected one for each rank");
-  const auto device = static_cast<c10::DeviceIndex>(wanted);
+  const auto device = static_cast<c10::DeviceIndex>(device_index(env));
   c10::cuda::set_device(device);
   const Store store = open_store(env, timeout_seconds);
   join(*store, env, device, timeout_seconds);

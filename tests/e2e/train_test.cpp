@@ -63,9 +63,12 @@ class TrainVerb : public ::testing::Test {
     while (std::getline(metrics, line)) {
       const Json record = *parse_json(line);
       const char* key = record.contains("loss") ? "loss" : "validation_loss";
-      steps.push_back(
-          record["step"].dump() + " " + record["stage"].dump() + " " + key + " " + record[key].dump() +
-          (record.contains("grad_norm") ? " " + record["grad_norm"].dump() + " " + record["lr"].dump() : ""));
+      std::string step = detail::concat(record["step"], ' ', record["stage"], ' ', key, ' ', record[key]);
+      if (record.contains("grad_norm")) {
+        step += detail::concat(' ', record["grad_norm"], ' ', record["lr"]);
+      }
+      steps.push_back(detail::concat(record["step"], " ", record["stage"], " ", key, " ", record[key], " ",
+                                     record.value("grad_norm", Json()), " ", record.value("lr", Json())));
     }
     while (std::getline(documents, line)) {
       steps.push_back(line);

@@ -26,7 +26,11 @@ using Lookup = std::function<std::optional<std::string>(const std::string& name)
 LaunchEnv read_launch_env(const Lookup& lookup);
 LaunchEnv read_launch_env();  // from the process environment
 
-// Solo for one rank, else NCCL on CUDA device `local_rank`. All ranks have joined when it returns; a UserError after
+// The CUDA device of this rank: `local_rank`, or 0 where the launcher shows each rank one device only. UserError if
+// there is none for it.
+int device_index(const LaunchEnv& env);
+
+// Solo for one rank, else NCCL on device_index(env). All ranks have joined when it returns; a UserError after
 // `timeout_seconds` names the address, the port and the missing ranks, another one two ranks on the same device.
 std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, int timeout_seconds = 300);
 

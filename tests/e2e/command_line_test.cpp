@@ -1,0 +1,94 @@
+// The binary's frame: version, help, exit statuses, the documentation page, overrides, and ranks started by `launch`.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "hydrahead/base/files.hpp"
+#include "tests/support/process.hpp"
+#include "tests/support/temp_dir.hpp"
+
+namespace {
+
+using hydra::test::ProcessResult;
+
+ProcessResult hydrahead(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), HYDRA_BINARY);
+  return hydra::test::run_process(arguments);
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(CommandLine, VersionNamesWhatWasCompiledIn) {
+  const ProcessResult result = hydrahead({"--version"});
+  EXPECT_EQ(result.status, 0);
+  for (const char* part : {"hydrahead 0.", "commit ", "torch     2.11.0", "CUDA ", "NCCL "}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << " in " << result.out;
+  }
+}
+
+TEST(CommandLine, HelpListsEveryVerb) {
+  const ProcessResult result = hydrahead({"--help"});
+  EXPECT_EQ(result.status, 0);
+  for (const char* verb :
+       {"inspect", "verify", "tokenize", "convert", "train", "eval", "generate", "export", "bench", "launch"}) {
+    EXPECT_TRUE(contains(result.out, std::string("  ") + verb)) << verb << " in " << result.out;
+  }
+}
+
+TEST(CommandLine, WrongRequestsExitWith2) {
+  EXPECT_EQ(hydrahead({}).status, 2);
+  EXPECT_EQ(hydrahead({"trian"}).status, 2);
+  EXPECT_EQ(hydrahead({"train", "--no-such-option"}).status, 2);
+  const ProcessResult missing = hydrahead({"train", "--config", "/no/such/file.yaml"});
+  EXPECT_EQ(missing.status, 2);
+  EXPECT_TRUE(contains(missing.err, "/no/such/file.yaml")) << missing.err;
+}
+
+TEST(CommandLine, DocumentationPage) {
+  const ProcessResult result = hydrahead({"document-config"});
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.out, hydra::read_file(HYDRA_SOURCE_DIR "/docs/config.md"));
+}
+
+// A typo is refused at once, and nothing is made.
+TEST(CommandLine, DamagedConfigLeavesNothingBehind) {
+  const hydra::test::TempDir folder;
+  std::string text = hydra::read_file(HYDRA_SOURCE_DIR "/configs/nano-cpu.yaml");
+  text.replace(text.find("global_batch"), 12, "global-batch");
+  text.replace(text.find("../runs/demo\n"), 12, "run");
+  std::ofstream(folder.path() / "damaged.yaml") << text << "peak: 3\n";
+  for (const bool check_only : {true, false}) {
+    std::vector<std::string> arguments = {"train", "--config", (folder.path() / "damaged.yaml").string()};
+    if (check_only) {
+      arguments.push_back("--dry-run");
+    }
+    const ProcessResult result = hydrahead(arguments);
+    EXPECT_EQ(result.status, 2);
+    EXPECT_LT(result.seconds, 5);
+    EXPECT_TRUE(contains(result.err, "stages.align.global-batch: unknown key; did you mean global_batch?"))
+        << result.err;
+    EXPECT_TRUE(contains(result.err, "peak: unknown key; it belongs to stages.align.lr")) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
+  }
+}
+
+TEST(Launch, RunsTheVerbInEveryRank) {
+  const ProcessResult result = hydrahead({"launch", "-n", "2", "--", "document-config"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out.size(), 2 * hydra::read_file(HYDRA_SOURCE_DIR "/docs/config.md").size());
+}
+
+TEST(Launch, PassesOptionsOfTheVerbAndItsStatus) {
+  const ProcessResult result = hydrahead({"launch", "-n", "2", "--", "inspect", "/no/such/checkpoint"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.err, "/no/such/checkpoint")) << result.err;
+  EXPECT_TRUE(contains(result.err, "failed first: exit status 2")) << result.err;
+  const ProcessResult option = hydrahead({"launch", "-n", "1", "--", "train", "--config", "/no/such/file.yaml"});
+  EXPECT_TRUE(contains(option.err, "/no/such/file.yaml")) << option.err;
+  EXPECT_EQ(hydrahead({"launch", "-n", "2"}).status, 2);
+  EXPECT_EQ(hydrahead({"launch", "-n", "0", "--", "inspect", "x"}).status, 2);
+}
+
+}  // namespace
