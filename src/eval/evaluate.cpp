@@ -26,9 +26,8 @@ PplResult evaluate_ppl(const std::string& name, const model::Model& model, const
   const fs::path file = dir / "ppl.json";
   if (fs::exists(file)) {
     const Json known = read_json_file(file.string());
-    if (known.value("settings", Json()) == settings) {
-      return ppl_from_json(known.at("result"));
-    }
+    require_same_settings(known.value("settings", Json::object()), settings, file);
+    return ppl_from_json(known.at("result"));
   }
   communicator.barrier();  // every rank has looked before rank 0 writes
   const PplResult result =
@@ -63,6 +62,7 @@ Generate model_generator(const model::Model& model, model::StateType state_type)
   return [&model, state_type](const std::vector<std::vector<std::int32_t>>& prompts,
                               const std::vector<std::int64_t>& budgets) {
     model::GenerateOptions options;
+    options.prefill_chunk = model.embed.is_cuda() ? 65536 : 8192;  // launches bound short rounds on a GPU
     options.budgets = budgets;
     options.stop_ids = model.config.base.stop_ids;
     options.state_type = state_type;
@@ -70,7 +70,16 @@ Generate model_generator(const model::Model& model, model::StateType state_type)
   };
 }
 
-std::int64_t default_batch_tokens(const at::Device& device) { return device.is_cuda() ? 131072 : 16384; }
+std::string precision_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return "fp32";
+    case at::kBFloat16: return "bf16";
+    case at::kHalf: return "fp16";
+    default: return at::toString(type);
+  }
+}
+
+std::int64_t default_batch_tokens(const at::Device& device) { return device.is_cuda() ? 524288 : 16384; }
 
 model::CacheBytes cache_use(const model::Model& model, model::StateType state_type) {
   const auto kv_bytes = static_cast<std::int64_t>(at::elementSize(model.compute_type));
@@ -86,8 +95,11 @@ model::CacheBytes cache_use(const model::Model& model, model::StateType state_ty
                             state_bytes, false);
 }
 
-StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& identity,
+StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& weights,
                            const EvalInputs& inputs, const fs::path& dir, dist::Communicator& communicator) {
+  Json identity = weights;
+  identity["precision"] = precision_name(model.compute_type);
+  identity["state_dtype"] = inputs.state_type == model::StateType::fp32 ? "fp32" : "bf16";
   if (communicator.rank() == 0) {
     fs::create_directories(dir);
   }

@@ -118,8 +118,9 @@ std::string heatmap_svg(const Heatmap& map) {
   HYDRA_CHECK(map.cells.size() == map.x_labels.size() * map.y_labels.size(), "heat map \"", map.title,
               "\": ", map.cells.size(), " cells for ", columns, " columns and ", rows, " rows");
   const int left = label_width(map.y_labels);
-  const int text_columns = static_cast<int>(std::max(map.title.size(), map.subtitle.size())) * 7 + 24;
-  const int width = std::max({left + columns * cell_width + 20, left + 360, text_columns});
+  const int title_width = static_cast<int>(std::max(map.title.size(), map.subtitle.size())) * 8 + 24;
+  const int legend_width = 184 + std::max(10, static_cast<int>(map.legend.size())) * 7 + 12;
+  const int width = std::max({left + columns * cell_width + 20, left + legend_width, title_width});
   const int grid_bottom = title_height + rows * cell_height;
   const int height = grid_bottom + axis_height + legend_height;
   std::string svg = formatted(

@@ -17,7 +17,7 @@
 namespace hydra::eval::test_support {
 
 inline const text::Tokenizer& tokenizer() {
-  static const text::Tokenizer loaded = text::Tokenizer::load(std::string(HYDRA_FIXTURES) + "/qwen3-nano");
+  static const text::Tokenizer loaded = text::Tokenizer::load(std::filesystem::path(HYDRA_FIXTURES) / "qwen3-nano");
   return loaded;
 }
 

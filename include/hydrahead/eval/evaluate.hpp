@@ -33,9 +33,10 @@ struct EvalInputs {
 };
 
 // Writes <dir>/state.json, <dir>/niah/... and <dir>/ppl.json, ppl.md. Whatever is there for the same settings and
-// identity is used, so an interrupted evaluation goes on. identity: what tells this state's weights from others (a
-// hash, or a step of a run). Cells that do not fit a length are null with their reason. Throws Interrupted.
-StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& identity,
+// weights is used, so an interrupted evaluation goes on; other settings are refused. weights: an object that tells this
+// state's weights from others (a hash, or a step of a run). Cells that do not fit a length are null with their reason.
+// Throws Interrupted.
+StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& weights,
                            const EvalInputs& inputs, const std::filesystem::path& dir,
                            dist::Communicator& communicator);
 
@@ -46,6 +47,9 @@ std::optional<StateResult> read_state(const std::filesystem::path& dir);
 Generate model_generator(const model::Model& model, model::StateType state_type);
 // Tokens of one generate call that the device takes in a batch.
 std::int64_t default_batch_tokens(const at::Device& device);
+
+// "fp32", "bf16", "fp16".
+std::string precision_name(at::ScalarType type);
 
 // Bytes of the decode state (method.md section 9) with activations of the model's compute type.
 model::CacheBytes cache_use(const model::Model& model, model::StateType state_type);

@@ -16,8 +16,8 @@ struct PplRun {
   std::string name;
   Json identity = Json::object();  // what tells the model and its precision from others
   std::int64_t context = 0;
-  PplOptions options;
-  std::vector<double> log_scale_a;  // a sweep besides the model's own constant
+  PplOptions options = {};
+  std::vector<double> log_scale_a = {};  // a sweep besides the model's own constant
   Json run_info = Json::object();   // versions and device: written to run.json
 };
 
