@@ -75,9 +75,19 @@ void join(c10d::Store& store, const LaunchEnv& env, int device, int timeout_seco
     fail_request("rank ", env.rank, " waited ", timeout_seconds, " s at ", env.master_address, " port ",
                  env.master_port, " for ", env.world_size, " ranks; missing: ", missing);
   }
+  const std::vector<std::vector<std::uint8_t>> devices = store.multiGet(keys);
+  // Rank 0 serves the store: it goes on, or gives up, when all have read.
+  const auto read_key = [](int rank) { return "read/" + std::to_string(rank); };
+  store.set(read_key(env.rank), "");
+  if (env.rank == 0) {
+    for (int rank = 0; rank < env.world_size; ++rank) {
+      keys[static_cast<std::size_t>(rank)] = read_key(rank);
+    }
+    store.wait(keys, std::chrono::seconds(timeout_seconds));
+  }
   for (int rank = 0; rank < env.world_size; ++rank) {
-    const std::vector<std::uint8_t> bytes = store.get(key(rank));
-    HYDRA_REQUIRE(rank == env.rank || std::string(bytes.begin(), bytes.end()) != mine, "ranks ", env.rank, " and ",
+    const std::vector<std::uint8_t>& other = devices[static_cast<std::size_t>(rank)];
+    HYDRA_REQUIRE(rank == env.rank || std::string(other.begin(), other.end()) != mine, "ranks ", env.rank, " and ",
                   rank, " both have the device ", mine, ", expected one device a rank");
   }
 }
