@@ -1,5 +1,5 @@
-// Full-attention branch (method.md 4.1): q = q_norm(W_q x) s_t, k = k_norm(W_k x), v = W_v x, no RoPE by default, causal
-// softmax over the stored KV groups, gate sigmoid(W_g x + b). K and V exist for touched groups only.
+// Full-attention branch (method.md 4.1): q = q_norm(W_q x) s_t, k = k_norm(W_k x), v = W_v x, no RoPE by default,
+// causal softmax over the stored KV groups, gate sigmoid(W_g x + b). K and V exist for touched groups only.
 
 #include <ATen/ATen.h>
 
@@ -38,8 +38,7 @@ BranchOutput fa_branch(const Model& model, std::int64_t layer, const at::Tensor&
   const LayerPlan& plan = model.config.plan->layers[layer];
   const FaBranch& fa = model.layers[layer].hybrid.fa;
 
-  auto [q, k, v] =
-      shared.q.defined() ? from_shared(shared, plan, base) : own_projections(fa, x, base.head_dim);
+  auto [q, k, v] = shared.q.defined() ? from_shared(shared, plan, base) : own_projections(fa, x, base.head_dim);
   q = ops::rms_norm(q, fa.q_norm, base.rms_norm_eps);
   k = ops::rms_norm(k, fa.k_norm, base.rms_norm_eps);
   if (options.rope) {

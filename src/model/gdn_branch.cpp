@@ -1,5 +1,5 @@
-// Gated DeltaNet branch (method.md 4.2): projection -> (short convolution) -> q_norm, k_norm -> RoPE -> L2 -> gated delta
-// rule with beta = c sigmoid(W_b x + b_b) and log decay g = -exp(A_log) softplus(W_a x + dt_bias), both fp32.
+// Gated DeltaNet branch (method.md 4.2): projection -> (short convolution) -> q_norm, k_norm -> RoPE -> L2 -> gated
+// delta rule with beta = c sigmoid(W_b x + b_b) and log decay g = -exp(A_log) softplus(W_a x + dt_bias), both fp32.
 
 #include <ATen/ATen.h>
 

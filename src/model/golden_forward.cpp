@@ -25,8 +25,8 @@ std::vector<std::string> sequence_names(const GoldenFile& file) {
 }
 
 struct ForwardOutputs {
-  at::Tensor final_hidden;                         // [T, D]
-  std::vector<at::Tensor> hidden, attention;       // rows at the positions
+  at::Tensor final_hidden;                    // [T, D]
+  std::vector<at::Tensor> hidden, attention;  // rows at the positions
 };
 
 ForwardOutputs run(const Model& model, const at::Tensor& ids, const at::Tensor& positions) {
@@ -72,12 +72,13 @@ void check_sequence(const Model& model, const GoldenFile& file, const std::strin
                largest_difference(logits, file.values(key, {rows, base.vocab_size})));
   }
   if (const std::string key = name + ".token_logprob"; file.contains(key) && length > 1) {
-    const at::Tensor found = ops::token_logprobs(outputs.final_hidden.narrow(0, 0, length - 1), model.head,
-                                                 ids.narrow(0, 1, length - 1));
+    const at::Tensor found =
+        ops::token_logprobs(outputs.final_hidden.narrow(0, 0, length - 1), model.head, ids.narrow(0, 1, length - 1));
     report.add("log-probabilities", "max |difference|", tolerances.log_probability, key,
                largest_difference(found, file.values(key, {length - 1})));
   }
-  const auto check_layers = [&](const std::string& kind, const std::string& part, const std::vector<at::Tensor>& found) {
+  const auto check_layers = [&](const std::string& kind, const std::string& part,
+                                const std::vector<at::Tensor>& found) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       if (const std::string key = name + part + std::to_string(i); file.contains(key)) {
         report.add(kind, "max |difference| / max |value|", tolerances.hidden, key,

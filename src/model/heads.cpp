@@ -24,6 +24,8 @@ at::Tensor select_heads(const at::Tensor& x, const std::vector<std::int64_t>& he
   return identity ? x : at::stack(chosen, 1);
 }
 
-at::ScalarType statistics_type(const at::Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+at::ScalarType statistics_type(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 }  // namespace hydra::model

@@ -1,6 +1,6 @@
 // One transformer block on flat rows: norm -> attention sublayer -> residual -> norm -> SwiGLU MLP -> residual. The
-// sublayer is Qwen3's attention, or the hybrid layer of method.md section 4: both branches read the same input, and their
-// heads meet in one W_O.
+// sublayer is Qwen3's attention, or the hybrid layer of method.md section 4: both branches read the same input, and
+// their heads meet in one W_O.
 
 #include <ATen/ATen.h>
 
@@ -21,8 +21,7 @@ namespace {
 
 at::Tensor hybrid_heads(const Model& model, std::int64_t layer, const at::Tensor& x, const AttentionRows& rows) {
   const LayerPlan& plan = model.config.plan->layers[layer];
-  const SharedProjections shared =
-      shared_projections(model.layers[layer].hybrid, x, model.config.base.head_dim);
+  const SharedProjections shared = shared_projections(model.layers[layer].hybrid, x, model.config.base.head_dim);
   BranchOutput fa, gdn;
   if (!plan.fa_heads.empty()) {
     fa = fa_branch(model, layer, x, shared, rows);

@@ -1,4 +1,5 @@
-// Qwen3's attention (method.md section 2): projection, per-head RMSNorm, RoPE, causal softmax; W_O is applied by the caller.
+// Qwen3's attention (method.md section 2): projection, per-head RMSNorm, RoPE, causal softmax; W_O is applied by the
+// caller.
 
 #include <ATen/ATen.h>
 

@@ -52,7 +52,7 @@ StageLoss align_loss(const Model& student, const Model& teacher, const DeviceBat
   const bool whole_layer = options.target == AlignTarget::layer;
   const bool own_stream = options.input == AlignInput::student;
   StageLoss result;
-  at::Tensor hidden = model::embed_tokens(teacher, batch.ids);                             // the teacher's residual stream
+  at::Tensor hidden = model::embed_tokens(teacher, batch.ids);  // the teacher's residual stream
   at::Tensor own_hidden = own_stream ? model::embed_tokens(student, batch.ids) : at::Tensor();  // the student's
   for (std::int64_t i = 0; i < layers; ++i) {
     const Layer& theirs = teacher.layers[i];

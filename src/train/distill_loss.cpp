@@ -1,5 +1,5 @@
-// Stage 2 (method.md section 6, Eq. 16): kl_weight KL(P_teacher || P_student) + ce_weight CE over the counted positions.
-// The teacher runs without a graph; logits exist for a chunk of rows only.
+// Stage 2 (method.md section 6, Eq. 16): kl_weight KL(P_teacher || P_student) + ce_weight CE over the counted
+// positions. The teacher runs without a graph; logits exist for a chunk of rows only.
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

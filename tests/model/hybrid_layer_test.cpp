@@ -33,7 +33,8 @@ std::vector<Variant> variants() {
     o.gdn.conv.activation = activation;
   };
   add("default", [](HybridConfig&) {});
-  add("attention_bias", [](HybridConfig&) {}, true);
+  add(
+      "attention_bias", [](HybridConfig&) {}, true);
   add("fa_rope", [](HybridConfig& o) { o.fa.rope = true; });
   add("fa_gate_headwise", [](HybridConfig& o) { o.fa.gate = FaGate::headwise; });
   add("fa_gate_none", [](HybridConfig& o) { o.fa.gate = FaGate::none; });
@@ -59,12 +60,16 @@ std::vector<Variant> variants() {
     o.fusion.gate_pos = GatePosition::pre_norm;
     o.fusion.mode = FusionMode::gated;
   });
-  add("shared", [](HybridConfig& o) { o.branch_weights = BranchWeights::shared; }, true);
-  add("shared_gqa_conv", [&](HybridConfig& o) {
-    o.branch_weights = BranchWeights::shared;
-    o.gdn.kv_expand = KvExpand::gqa;
-    conv(o, ConvActivation::none);
-  }, true);
+  add(
+      "shared", [](HybridConfig& o) { o.branch_weights = BranchWeights::shared; }, true);
+  add(
+      "shared_gqa_conv",
+      [&](HybridConfig& o) {
+        o.branch_weights = BranchWeights::shared;
+        o.gdn.kv_expand = KvExpand::gqa;
+        conv(o, ConvActivation::none);
+      },
+      true);
   return all;
 }
 
@@ -99,7 +104,10 @@ void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; 
 class HybridLayer : public ::testing::TestWithParam<Variant> {
  protected:
   // The tensors are tiny: threads only wait for each other.
-  void SetUp() override { at::set_num_threads(1); }
+  void SetUp() override {
+    at::set_num_threads(1);
+    at::manual_seed(5);
+  }
   void TearDown() override { at::set_num_threads(threads_); }
   const int threads_ = at::get_num_threads();
 };
@@ -121,8 +129,8 @@ TEST_P(HybridLayer, FollowsTheFormulas) {
         const at::Tensor rows = x.narrow(0, sequences.offsets[s], sequences.length(s));
         expected.push_back(test::ReferenceSublayer(model, layer, rows, log_scale).output());
       }
-      EXPECT_TRUE(hydra::test::close(attention_sublayer(model, layer, x, sequences, tables, options),
-                                     at::cat(expected), 1e-7))
+      EXPECT_TRUE(
+          hydra::test::close(attention_sublayer(model, layer, x, sequences, tables, options), at::cat(expected), 1e-7))
           << "layer " << layer;
     }
   }
@@ -186,6 +194,7 @@ TEST_P(HybridLayer, CacheEqualsOnePass) {
 }
 
 TEST(HybridSublayer, LogScaleChangesFullAttentionOnly) {
+  at::manual_seed(5);
   const at::NoGradGuard no_grad;
   const Model model = tiny_model({"default", {}});
   const auto sequences = ops::make_sequences({15}, at::kCPU);
@@ -200,8 +209,8 @@ TEST(HybridSublayer, LogScaleChangesFullAttentionOnly) {
             attention_sublayer(model, layer, x, sequences, tables, {}))
         .abs();
   };
-  EXPECT_EQ(difference(1).max().item<double>(), 0.0);          // no FA head
-  EXPECT_EQ(difference(2)[0].max().item<double>(), 0.0);       // s_0 = 1
+  EXPECT_EQ(difference(1).max().item<double>(), 0.0);     // no FA head
+  EXPECT_EQ(difference(2)[0].max().item<double>(), 0.0);  // s_0 = 1
   EXPECT_GT(difference(2)[14].max().item<double>(), 1e-6);
 }
 
@@ -215,8 +224,7 @@ TEST(HybridSublayer, IdentityOptionsGiveTheTeacher) {
   hybrid.config.hybrid->fa.gate = FaGate::none;
   hybrid.config.hybrid->fa.log_scale.mode = LogScaleMode::off;
   hybrid.config.hybrid->fusion.mode = FusionMode::none;
-  hybrid.config.plan =
-      make_plan(teacher.config.base, std::vector<std::vector<std::int64_t>>(6, {0, 1, 2, 3}), "test");
+  hybrid.config.plan = make_plan(teacher.config.base, std::vector<std::vector<std::int64_t>>(6, {0, 1, 2, 3}), "test");
   for (Layer& layer : hybrid.layers) {
     const TeacherAttention& from = layer.teacher;
     layer.hybrid.fa.q = from.q;
@@ -227,7 +235,8 @@ TEST(HybridSublayer, IdentityOptionsGiveTheTeacher) {
     layer.hybrid.o = from.o;
   }
   const at::Tensor ids = at::remainder(at::arange(300, at::kLong) * 37, 4096);
-  for (const std::vector<std::int64_t>& lengths : {std::vector<std::int64_t>{300}, std::vector<std::int64_t>{100, 200}}) {
+  for (const std::vector<std::int64_t>& lengths :
+       {std::vector<std::int64_t>{300}, std::vector<std::int64_t>{100, 200}}) {
     const auto sequences = ops::make_sequences(lengths, at::kCPU);
     EXPECT_TRUE(hydra::test::identical(logits_of(hybrid, forward_hidden(hybrid, ids, sequences)),
                                        logits_of(teacher, forward_hidden(teacher, ids, sequences))));

@@ -1,6 +1,6 @@
 #pragma once
-// The hybrid attention sublayer straight from method.md section 4: one sequence, head by head in original order, token by
-// token, fp64. Written for clarity; the product's code shares nothing with it.
+// The hybrid attention sublayer straight from method.md section 4: one sequence, head by head in original order, token
+// by token, fp64. Written for clarity; the product's code shares nothing with it.
 
 #include <ATen/ATen.h>
 
@@ -15,9 +15,15 @@ namespace hydra::model::test {
 class ReferenceSublayer {
  public:
   ReferenceSublayer(const Model& model, std::int64_t layer, at::Tensor x, bool log_scale)
-      : options_(*model.config.hybrid), plan_(model.config.plan->layers[layer]), base_(model.config.base),
-        weights_(model.layers[layer].hybrid), x_(std::move(x)), frequencies_(model.rope_frequencies),
-        log_scale_(log_scale), T_(x_.size(0)), d_(base_.head_dim) {}
+      : options_(*model.config.hybrid),
+        plan_(model.config.plan->layers[layer]),
+        base_(model.config.base),
+        weights_(model.layers[layer].hybrid),
+        x_(std::move(x)),
+        frequencies_(model.rope_frequencies),
+        log_scale_(log_scale),
+        T_(x_.size(0)),
+        d_(base_.head_dim) {}
 
   at::Tensor output() const {  // [T, D]
     std::vector<at::Tensor> heads;
@@ -36,9 +42,7 @@ class ReferenceSublayer {
     const auto it = std::find(list.begin(), list.end(), value);
     return it == list.end() ? -1 : it - list.begin();
   }
-  static at::Tensor rms(const at::Tensor& x, double eps) {
-    return x / (x.square().mean(-1, true) + eps).sqrt();
-  }
+  static at::Tensor rms(const at::Tensor& x, double eps) { return x / (x.square().mean(-1, true) + eps).sqrt(); }
 
   // Rows [block n, block (n+1)) of a projection.
   at::Tensor block(const at::Tensor& w, const at::Tensor& bias, std::int64_t n) const {

@@ -64,8 +64,8 @@ TEST(TeacherForward, BiasesAndRopeFactorAreUsed) {
   const at::Tensor ids = at::arange(20, at::kLong);
   const auto sequences = ops::make_sequences({20}, at::kCPU);
   const at::Tensor before = forward_hidden(model, ids, sequences);
-  for (at::Tensor TeacherAttention::*bias : {&TeacherAttention::q_bias, &TeacherAttention::k_bias,
-                                             &TeacherAttention::v_bias, &TeacherAttention::o_bias}) {
+  for (at::Tensor TeacherAttention::*bias :
+       {&TeacherAttention::q_bias, &TeacherAttention::k_bias, &TeacherAttention::v_bias, &TeacherAttention::o_bias}) {
     at::Tensor& value = model.layers[0].teacher.*bias;
     const at::Tensor saved = value.clone();
     value.add_(at::linspace(0, 1, value.numel(), at::kDouble));
@@ -83,6 +83,7 @@ TEST(TeacherForward, BiasesAndRopeFactorAreUsed) {
 }
 
 TEST(TeacherForward, HeadOutputsGiveTheSublayer) {
+  at::manual_seed(5);
   const Model model = load_model(fixtures / "qwen3-micro-untied", {});
   const auto sequences = ops::make_sequences({7, 12}, at::kCPU);
   const RotaryTables tables = rotary_tables(model, sequences);

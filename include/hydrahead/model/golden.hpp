@@ -22,7 +22,8 @@ class GoldenFile {
 
   std::vector<std::string> keys() const;
   bool contains(const std::string& key) const { return file_.contains(key); }
-  // fp64 on the CPU, or int64 for integers; a UserError if it is absent, of the other kind or not of `shape` (-1: any size).
+  // fp64 on the CPU, or int64 for integers; a UserError if it is absent, of the other kind or not of `shape` (-1: any
+  // size).
   at::Tensor values(const std::string& key, const std::vector<std::int64_t>& shape) const;
   at::Tensor integers(const std::string& key, const std::vector<std::int64_t>& shape) const;
   // Token ids (or positions, labels) in [0, limit).
@@ -57,20 +58,21 @@ struct GoldenReport {
 // Tolerances by the type that the model computes in. fp32 and fp64: what exact arithmetic allows; bf16: measured, with
 // room for other devices.
 struct GoldenTolerances {
-  double logits = 2e-4;        // absolute
+  double logits = 2e-4;  // absolute
   double log_probability = 1e-4;
-  double hidden = 1e-5;        // of the largest absolute value
-  double greedy = 0.0;         // logits by which the reference token may lose
-  double tensor = 1e-4;        // relative L2: outputs of a hybrid case
-  double gradient = 1e-4;      // relative L2
-  double loss = 1e-5;          // relative
-  double argmax = 2e-4;        // logits by which the reference's choice may lose
+  double hidden = 1e-5;    // of the largest absolute value
+  double greedy = 0.0;     // logits by which the reference token may lose
+  double tensor = 1e-4;    // relative L2: outputs of a hybrid case
+  double gradient = 1e-4;  // relative L2
+  double loss = 1e-5;      // relative
+  double argmax = 2e-4;    // logits by which the reference's choice may lose
 };
 GoldenTolerances golden_tolerances(at::ScalarType compute_type);
 
 // Measures of error; a NaN on either side counts as infinite.
 double largest_difference(const at::Tensor& found, const at::Tensor& expected);
-double largest_relative_difference(const at::Tensor& found, const at::Tensor& expected);  // of expected's largest |value|
+double largest_relative_difference(const at::Tensor& found,
+                                   const at::Tensor& expected);  // of expected's largest |value|
 double relative_l2(const at::Tensor& found, const at::Tensor& expected);
 // By how much, at most over rows, the largest logit of a row of hidden [N, D] exceeds the logit of choice [N].
 double largest_margin(const Model& model, const at::Tensor& hidden, const at::Tensor& choice);
