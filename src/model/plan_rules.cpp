@@ -145,9 +145,9 @@ std::set<Unit> fixed(const Task& task, const std::vector<std::int64_t>& counts) 
         continue;
       }
       const auto last = std::find_if(own.rbegin(), own.rend(), [&](const Unit& u) { return task.kept.count(u) == 0; });
-      if (last != own.rend()) {
-        own.erase(std::next(last).base());
-      }
+      HYDRA_REQUIRE(last != own.rend(), "heads.always_keep: layer ", layer, " has room for ", n, " ", task.noun(),
+                    " under rule fixed");
+      own.erase(std::next(last).base());
     }
     chosen.merge(own);
   }

@@ -30,7 +30,8 @@ Json config_json(const ModelConfig& config) {
   return json;
 }
 
-// Every parameter in its stored type. A weight that is not finite there (fp16 overflows at 65504) ends the save.
+// Every parameter in its stored type, in host memory. A weight that is not finite there (fp16 overflows at 65504) ends
+// the save.
 io::NamedTensors stored_tensors(Model& model, at::ScalarType type) {
   io::NamedTensors tensors;
   for (const Parameter& parameter : parameters(model)) {
@@ -39,7 +40,7 @@ io::NamedTensors stored_tensors(Model& model, at::ScalarType type) {
       throw Error(detail::concat("tensor ", parameter.name, " holds values that are not finite as ",
                                  at::toString(stored.scalar_type()), ": the model is not saved"));
     }
-    tensors.emplace_back(parameter.name, stored);
+    tensors.emplace_back(parameter.name, stored.to(at::kCPU));
   }
   return tensors;
 }
@@ -54,7 +55,7 @@ void check_saved(const std::filesystem::path& dir, const ModelConfig& config, co
   HYDRA_CHECK(match.size() == tensors.size(), dir.string(), ": found ", match.size(), " tensors, wrote ",
               tensors.size());
   for (const auto& [name, tensor] : tensors) {
-    HYDRA_CHECK(at::equal(saved.load(match.at(name)), tensor.to(at::kCPU)), dir.string(), ": tensor ", name,
+    HYDRA_CHECK(at::equal(saved.load(match.at(name)), tensor), dir.string(), ": tensor ", name,
                 " reads back differently");
   }
 }

@@ -68,7 +68,7 @@ TEST(BadCheckpoints, EveryVerbRefusesAlike) {
   const std::string bad = root.path() / "half", out = root.path() / "out";
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{"convert", "--model", bad, "--out", out},
                                                     {"export", "--model", bad, "--out", out},
-                                                    {"generate", "--model", bad}}) {
+                                                    {"generate", "--model", bad, "--prompt", "x"}}) {
     std::vector<std::string> command = {HYDRA_BINARY};
     command.insert(command.end(), arguments.begin(), arguments.end());
     SCOPED_TRACE(arguments.front());
