@@ -61,11 +61,10 @@ std::string run_perplexity(const PplRun& run, const std::vector<data::Row>& rows
   HYDRA_REQUIRE(!fs::exists(run.out) || fs::is_empty(run.out), run.out.string(),
                 ": holds files but no ppl.json; expected a new or empty directory");
   const model::Model model = load();
-  results.push_back(measure_perplexity(run.name, model, rows, run.options, communicator));
-  if (!run.log_scale_a.empty()) {
-    const auto swept = sweep_log_scale(run.name, model, rows, run.options, run.log_scale_a, communicator);
-    results.insert(results.end(), swept.begin(), swept.end());
+  if (!run.log_scale_a.empty()) {  // first, as it may be refused
+    results = sweep_log_scale(run.name, model, rows, run.options, run.log_scale_a, communicator);
   }
+  results.insert(results.begin(), measure_perplexity(run.name, model, rows, run.options, communicator));
   std::string table = ppl_table(results);
   Json json = {{"format", "hydrahead perplexity 1"}, {"settings", settings}, {"results", Json::array()}};
   for (const PplResult& result : results) {
