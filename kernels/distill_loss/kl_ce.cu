@@ -2,8 +2,8 @@
 // it once for the online softmax statistics (maximum and scaled sum) of student and teacher and once more to write the
 // gradient (method.md section 6). With a = z_t / tau, b = z / tau and Z = log sum exp:
 //   KL = sum_j softmax(a)_j (a_j - b_j) - (Z(a) - Z(b)),   CE = Z(z) - z_label
-// which is exactly 0 for equal logits, because both sides run the same operations in the same order. Sums are reduced in
-// a fixed order, so the results are deterministic.
+// which is exactly 0 for equal logits, because both sides run the same operations in the same order. Sums are reduced
+// in a fixed order, so the results are deterministic.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -49,10 +49,10 @@ struct Softmax {
 
 // Statistics of one row, or of a thread's part of it.
 struct RowStatistics {
-  Softmax student;           // of z
-  Softmax tempered;          // of z / tau; unused when tau is 1
-  Softmax teacher;           // of z_t / tau
-  float difference = 0.0F;   // sum exp(a - teacher.max) (a - b)
+  Softmax student;          // of z
+  Softmax tempered;         // of z / tau; unused when tau is 1
+  Softmax teacher;          // of z_t / tau
+  float difference = 0.0F;  // sum exp(a - teacher.max) (a - b)
 };
 
 __device__ void merge(Softmax& a, const Softmax& b) {

@@ -1,6 +1,6 @@
 // Causal softmax attention over flat rows (method.md 4.1). Back ends:
-//   equal lengths  one SDPA call on [S, H, T, d]; on CUDA it takes cuDNN first, 1.7-2.3x faster than flash (engineering.md A4)
-//   CUDA, 16 bit   one call of flash attention with int32 sequence offsets (attention_varlen.cpp)
+//   equal lengths  one SDPA call on [S, H, T, d]; on CUDA it takes cuDNN first, 1.7-2.3x faster than flash
+//   (engineering.md A4) CUDA, 16 bit   one call of flash attention with int32 sequence offsets (attention_varlen.cpp)
 //   otherwise      one SDPA call for each distinct length, over the sequences of that length
 // A sequence is a batch entry of its own everywhere, so a NaN stays in its sequence.
 #include "hydrahead/ops/attention.hpp"
@@ -15,6 +15,7 @@
 #include "attention_varlen.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
+#include "index_tensor.hpp"
 
 namespace hydra::ops {
 namespace {
@@ -49,7 +50,7 @@ at::Tensor expand_heads(const at::Tensor& x, const std::vector<std::int64_t>& kv
   if (is_identity(kv_index, x.size(1)) || (shares_heads && is_grouped(kv_index, x.size(1)))) {
     return x;
   }
-  return x.index_select(1, at::tensor(kv_index, at::kLong).to(x.device()));
+  return x.index_select(1, index_tensor(kv_index, x.device()));
 }
 
 // q [S T, Hq, d] of S sequences of equal length -> [S T, Hq, d].
@@ -75,14 +76,13 @@ at::Tensor by_length(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   order.reserve(static_cast<std::size_t>(sequences.rows()));
   std::vector<at::Tensor> outputs;
   for (const auto& [length, members] : groups) {
-    const auto begin = static_cast<std::ptrdiff_t>(order.size());
+    const auto begin = order.size();
     for (const auto s : members) {
       for (std::int64_t i = 0; i < length; ++i) {
         order.push_back(sequences.offsets[s] + i);
       }
     }
-    const auto rows =
-        at::tensor(at::ArrayRef<std::int64_t>(order).slice(static_cast<std::size_t>(begin)), at::kLong).to(q.device());
+    const auto rows = index_tensor(at::IntArrayRef(order).slice(begin), q.device());
     outputs.push_back(equal_lengths(q.index_select(0, rows), k.index_select(0, rows), v.index_select(0, rows), scale,
                                     static_cast<std::int64_t>(members.size())));
   }
@@ -90,7 +90,7 @@ at::Tensor by_length(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   for (std::size_t i = 0; i < order.size(); ++i) {
     inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
   }
-  return at::cat(outputs).index_select(0, at::tensor(inverse, at::kLong).to(q.device()));
+  return at::cat(outputs).index_select(0, index_tensor(inverse, q.device()));
 }
 
 void log_back_end(const at::Tensor& q, const char* name) {
@@ -104,6 +104,7 @@ void check_shapes(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const std::vector<std::int64_t>& kv_index) {
   HYDRA_CHECK(q.dim() == 3 && k.dim() == 3 && v.sizes() == k.sizes() && q.size(2) == k.size(2), "attention: q ",
               q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
+  HYDRA_CHECK(q.size(0) > 0, "attention over no rows");
   HYDRA_CHECK(static_cast<std::int64_t>(kv_index.size()) == q.size(1), "attention: ", kv_index.size(),
               " entries of kv_index for ", q.size(1), " heads");
   for (const auto index : kv_index) {

@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "index_tensor.hpp"
+
 namespace hydra::ops {
 namespace {
 
@@ -48,9 +50,7 @@ at::Tensor varlen_attention(const at::Tensor& q, const at::Tensor& k, const at::
 }
 
 at::Tensor varlen_cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
-  const auto offsets = [&q](std::int64_t rows) {
-    return at::tensor({static_cast<std::int32_t>(0), static_cast<std::int32_t>(rows)}, at::kInt).to(q.device());
-  };
+  const auto offsets = [&q](std::int64_t rows) { return index_tensor({0, rows}, q.device()).to(at::kInt); };
   return std::get<0>(at::_flash_attention_forward(q, k, v, offsets(q.size(0)), offsets(k.size(0)), q.size(0), k.size(0),
                                                   0.0, /*is_causal=*/true, false, scale));
 }

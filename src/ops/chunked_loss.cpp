@@ -62,9 +62,8 @@ class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
     const auto compute = hidden.scalar_type();
     const auto wide = statistics_type(hidden);
     const auto w = head.narrow(0, 0, columns).to(compute);
-    const auto w_t = teacher_head.defined()
-                         ? teacher_head.narrow(0, 0, columns).to(teacher_hidden.scalar_type())
-                         : at::Tensor();
+    const auto w_t =
+        teacher_head.defined() ? teacher_head.narrow(0, 0, columns).to(teacher_hidden.scalar_type()) : at::Tensor();
     const bool want_gradient = want_hidden_gradient || want_head_gradient;
     auto kl = at::zeros({}, hidden.options().dtype(at::kDouble));
     auto ce = at::zeros_like(kl);
@@ -146,10 +145,10 @@ LossSums chunked_loss(const at::Tensor& student_hidden, const at::Tensor& studen
   check_shapes(student_hidden, student_head, teacher_hidden, teacher_head, labels, options);
   const bool distill = options.kl_weight != 0.0;
   const bool graph = at::GradMode::is_enabled();
-  const auto outputs = ChunkedLoss::apply(student_hidden, student_head, optional_tensor(distill ? teacher_hidden : at::Tensor()),
-                                          optional_tensor(distill ? teacher_head : at::Tensor()), labels, divisor, options,
-                                          graph && student_hidden.requires_grad(),
-                                          graph && student_head.requires_grad());
+  const auto outputs =
+      ChunkedLoss::apply(student_hidden, student_head, optional_tensor(distill ? teacher_hidden : at::Tensor()),
+                         optional_tensor(distill ? teacher_head : at::Tensor()), labels, divisor, options,
+                         graph && student_hidden.requires_grad(), graph && student_head.requires_grad());
   return {outputs[0], outputs[1], outputs[2]};
 }
 

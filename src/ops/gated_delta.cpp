@@ -7,9 +7,9 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "gated_delta_blocks.hpp"
 #include "gated_delta_chunked.hpp"
 #include "gated_delta_layout.hpp"
-#include "gated_delta_limits.hpp"
 #include "hydrahead/base/error.hpp"
 #include "precision.hpp"
 
@@ -32,7 +32,8 @@ BlockInput pack_inputs(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 
 // States [S, H, V, K] in the caller's order <-> [S H, V, K] in the layout's order.
 at::Tensor ordered_states(const at::Tensor& states, const ChunkLayout& layout) {
-  const auto picked = layout.ordered ? states.clone(at::MemoryFormat::Contiguous) : states.index_select(0, layout.order);
+  const auto picked =
+      layout.ordered ? states.clone(at::MemoryFormat::Contiguous) : states.index_select(0, layout.order);
   return picked.view({-1, states.size(2), states.size(3)});
 }
 at::Tensor restored_states(const at::Tensor& ordered, const ChunkLayout& layout) {
@@ -63,14 +64,13 @@ class GatedDelta : public torch::autograd::Function<GatedDelta> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& g, const at::Tensor& beta,
-                               const std::optional<at::Tensor>& optional_state, double scale, const c10::intrusive_ptr<ChunkLayout>& layout, bool want_final_state,
-                               bool graph) {
+                               const std::optional<at::Tensor>& optional_state, double scale,
+                               const c10::intrusive_ptr<ChunkLayout>& layout, bool want_final_state, bool graph) {
     const auto initial_state = tensor_or_undefined(optional_state);
     const auto heads = v.size(1);
     const auto options = v.options().dtype(statistics_type(q));
-    auto running = initial_state.defined()
-                       ? ordered_states(initial_state.to(options.dtype()), *layout)
-                       : at::zeros({layout->sequence_count * heads, v.size(2), q.size(2)}, options);
+    auto running = initial_state.defined() ? ordered_states(initial_state.to(options.dtype()), *layout)
+                                           : at::zeros({layout->sequence_count * heads, v.size(2), q.size(2)}, options);
     auto output = at::empty(v.sizes(), v.options().dtype(q.scalar_type()));
     const bool keep = graph && layout->blocks.size() == 1;
     variable_list saved{q, k, v, g, beta, initial_state};
@@ -156,15 +156,15 @@ class GatedDelta : public torch::autograd::Function<GatedDelta> {
 
 void check_gated_delta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
                        const at::Tensor& beta, const Sequences& sequences, const at::Tensor& initial_state) {
-  HYDRA_CHECK(q.dim() == 3 && k.sizes() == q.sizes() && v.dim() == 3 && v.size(0) == q.size(0) &&
-                  v.size(1) % q.size(1) == 0,
-              "gated delta: q ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
+  HYDRA_CHECK(
+      q.dim() == 3 && k.sizes() == q.sizes() && v.dim() == 3 && v.size(0) == q.size(0) && v.size(1) % q.size(1) == 0,
+      "gated delta: q ", q.sizes(), ", k ", k.sizes(), ", v ", v.sizes());
   HYDRA_CHECK(g.sizes() == at::IntArrayRef({v.size(0), v.size(1)}) && beta.sizes() == g.sizes(), "gated delta: g ",
               g.sizes(), ", beta ", beta.sizes(), " for v ", v.sizes());
-  HYDRA_CHECK(q.size(0) == sequences.rows(), "gated delta: ", q.size(0), " rows, the sequences have ",
+  HYDRA_CHECK(q.size(0) == sequences.rows() && q.size(0) > 0, "gated delta: ", q.size(0), " rows, the sequences have ",
               sequences.rows());
-  HYDRA_CHECK(!initial_state.defined() || initial_state.sizes() == at::IntArrayRef({sequences.count(), v.size(1),
-                                                                                    v.size(2), q.size(2)}),
+  HYDRA_CHECK(!initial_state.defined() ||
+                  initial_state.sizes() == at::IntArrayRef({sequences.count(), v.size(1), v.size(2), q.size(2)}),
               "gated delta: initial state ", initial_state.sizes(), "; expected [S, H, V, K] = [", sequences.count(),
               ", ", v.size(1), ", ", v.size(2), ", ", q.size(2), "]");
 }
@@ -185,8 +185,8 @@ GatedDeltaOutput gated_delta_in_blocks(const at::Tensor& q, const at::Tensor& k,
   for (const auto& x : {q, k, v, g, beta, initial_state}) {
     graph = graph || (x.defined() && x.requires_grad());
   }
-  const auto outputs = GatedDelta::apply(q, k, v, g, beta, optional_tensor(initial_state), scale, layout, want_final_state,
-                                         graph && at::GradMode::is_enabled());
+  const auto outputs = GatedDelta::apply(q, k, v, g, beta, optional_tensor(initial_state), scale, layout,
+                                         want_final_state, graph && at::GradMode::is_enabled());
   return {outputs[0], want_final_state ? outputs[1] : at::Tensor()};
 }
 

@@ -7,13 +7,10 @@
 #include <numeric>
 
 #include "hydrahead/base/error.hpp"
+#include "index_tensor.hpp"
 
 namespace hydra::ops {
 namespace {
-
-at::Tensor index_tensor(const std::vector<std::int64_t>& values, const at::Device& device) {
-  return at::tensor(values, at::kLong).to(device);
-}
 
 void fill_rows(ChunkBlock& block, const Sequences& sequences, const std::vector<std::int64_t>& order,
                const std::vector<std::int64_t>& active, const at::Device& device) {
@@ -91,8 +88,9 @@ at::Tensor pack_rows(const at::Tensor& x, const ChunkLayout& layout, const Chunk
     chunks = x.reshape({layout.sequence_count, layout.steps(), kChunk, heads, width})
                  .narrow(1, block.first_step, block.steps)
                  .permute({1, 0, 3, 2, 4});
-    chunks = repeat == 1 ? chunks.unsqueeze(3)
-                         : chunks.unsqueeze(3).expand({block.steps, layout.sequence_count, heads, repeat, kChunk, width});
+    chunks = repeat == 1
+                 ? chunks.unsqueeze(3)
+                 : chunks.unsqueeze(3).expand({block.steps, layout.sequence_count, heads, repeat, kChunk, width});
   } else {
     auto rows = x.index_select(0, block.rows);
     if (block.padding.defined()) {

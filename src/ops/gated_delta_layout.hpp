@@ -20,9 +20,9 @@ inline constexpr std::int64_t kChunk = 64;
 struct ChunkBlock {
   std::int64_t first_step = 0, steps = 0;
   std::int64_t first_chunk = 0, chunks = 0;  // slice of the time-major chunk order
-  at::Tensor rows = {};     // [chunks C] flat row of each slot (0 at padding)
-  at::Tensor padding = {};  // [chunks C] bool, true at padding; undefined when there is none
-  at::Tensor slots = {};    // [valid rows of the block] slots that hold a row; undefined when there is no padding
+  at::Tensor rows = {};                      // [chunks C] flat row of each slot (0 at padding)
+  at::Tensor padding = {};                   // [chunks C] bool, true at padding; undefined when there is none
+  at::Tensor slots = {};  // [valid rows of the block] slots that hold a row; undefined when there is no padding
 };
 
 struct ChunkLayout : torch::CustomClassHolder {

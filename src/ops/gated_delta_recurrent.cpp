@@ -6,18 +6,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "gated_delta_limits.hpp"
+#include "gated_delta_blocks.hpp"
 #include "hydrahead/ops/gated_delta.hpp"
+#include "index_tensor.hpp"
 #include "precision.hpp"
 
 namespace hydra::ops {
 namespace {
 
 constexpr std::int64_t kRecurrentRows = 8;  // a step this long or shorter runs row by row
-
-at::Tensor index_tensor(const std::vector<std::int64_t>& values, const at::Device& device) {
-  return at::tensor(values, at::kLong).to(device);
-}
 
 at::Tensor per_head(const at::Tensor& x, at::ScalarType type, std::int64_t heads) {
   const auto wide = x.to(type);

@@ -45,8 +45,8 @@ class Normalize : public torch::autograd::Function<Normalize> {
     }
     if (ctx->needs_input_grad(0)) {
       const auto scaled = weight.defined() ? dy * weight.to(type) : dy;
-      const auto projection = (wide * scaled).sum(-1, /*keepdim=*/true).mul_(r.square()).div_(
-          ctx->saved_data["m"].toDouble());
+      const auto projection =
+          (wide * scaled).sum(-1, /*keepdim=*/true).mul_(r.square()).div_(ctx->saved_data["m"].toDouble());
       result[0] = at::addcmul(scaled, wide, projection, -1).mul_(r).to(x.scalar_type());
     }
     return result;

@@ -4,16 +4,13 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/elementwise.hpp"
+#include "index_tensor.hpp"
 
 namespace hydra::ops {
 namespace {
 
 constexpr std::int64_t kTaps = 4;
 constexpr std::int64_t kTail = kTaps - 1;
-
-at::Tensor index_tensor(const std::vector<std::int64_t>& values, const at::Device& device) {
-  return at::tensor(values, at::kLong).to(device);
-}
 
 }  // namespace
 
@@ -27,9 +24,8 @@ ShortConvOutput short_conv(const at::Tensor& x, const at::Tensor& weight, const 
   HYDRA_CHECK(!history.defined() || history.sizes() == at::IntArrayRef({count, channels, kTail}),
               "short_conv: history ", history.sizes());
   // Rows of the padded array: [tail of sequence 0, sequence 0, tail of sequence 1, ...].
-  const auto tails = history.defined()
-                         ? history.to(x.scalar_type()).transpose(1, 2).reshape({count * kTail, channels})
-                         : at::zeros({count * kTail, channels}, x.options());
+  const auto tails = history.defined() ? history.to(x.scalar_type()).transpose(1, 2).reshape({count * kTail, channels})
+                                       : at::zeros({count * kTail, channels}, x.options());
   const auto source = at::cat({tails, x});  // tails first, then the rows
   std::vector<std::int64_t> order, first(static_cast<std::size_t>(n)), last;
   order.reserve(static_cast<std::size_t>(n + count * kTail));

@@ -24,8 +24,8 @@ struct Case {
   at::Tensor q, k, v, weights;  // fp64 on the CPU, exactly representable in the tested type
 };
 
-Case make_case(const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& kv_index, std::int64_t kv_heads,
-               std::int64_t d, at::ScalarType type) {
+Case make_case(const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& kv_index,
+               std::int64_t kv_heads, std::int64_t d, at::ScalarType type) {
   at::manual_seed(4);
   const auto rows = ops::make_sequences(lengths, at::kCPU).rows();
   const auto heads = static_cast<std::int64_t>(kv_index.size());
@@ -80,8 +80,7 @@ TEST(AttentionGpu, CachedEqualsTheWholePass) {
   const at::NoGradGuard no_grad;
   for (const auto& [type, tolerance] : {std::pair{at::kBFloat16, 8e-3}, {at::kFloat, 1e-5}}) {
     const auto c = make_case({500}, {0, 0, 1, 1}, 2, 64, type);
-    const auto whole =
-        ops::causal_attention(c.q, c.k, c.v, c.kv_index, 0.125, ops::make_sequences({500}, at::kCPU));
+    const auto whole = ops::causal_attention(c.q, c.k, c.v, c.kv_index, 0.125, ops::make_sequences({500}, at::kCPU));
     const auto gpu = [&, t = type](const at::Tensor& x) { return x.to(at::kCUDA, t); };
     for (const std::int64_t rows : {1, 7, 500}) {
       const auto last =

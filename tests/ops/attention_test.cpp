@@ -1,4 +1,6 @@
 // Causal attention against a plain fp64 softmax over each sequence, with gradients.
+#include "hydrahead/ops/attention.hpp"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -7,7 +9,6 @@
 #include <limits>
 
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/ops/attention.hpp"
 #include "tests/support/compare.hpp"
 
 namespace hydra {
@@ -27,8 +28,8 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
     const auto ks = part(k).index_select(0, heads);
     const auto vs = part(v).index_select(0, heads);
     const auto mask = at::ones({length, length}, at::kBool).triu(1);
-    const auto scores = at::matmul(part(q), ks.transpose(1, 2)).mul(scale).masked_fill(
-        mask, -std::numeric_limits<double>::infinity());
+    const auto scores =
+        at::matmul(part(q), ks.transpose(1, 2)).mul(scale).masked_fill(mask, -std::numeric_limits<double>::infinity());
     outputs.push_back(at::matmul(scores.softmax(-1), vs).transpose(0, 1));
   }
   return at::cat(outputs);
@@ -39,9 +40,7 @@ struct Inputs {
 };
 Inputs random_inputs(std::int64_t n, std::int64_t q_heads, std::int64_t kv_heads, std::int64_t d) {
   at::manual_seed(3);
-  const auto make = [&](std::int64_t heads) {
-    return at::randn({n, heads, d}, at::kDouble).requires_grad_(true);
-  };
+  const auto make = [&](std::int64_t heads) { return at::randn({n, heads, d}, at::kDouble).requires_grad_(true); };
   return {make(q_heads), make(kv_heads), make(kv_heads)};
 }
 

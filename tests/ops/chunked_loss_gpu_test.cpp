@@ -25,7 +25,8 @@ TEST(LossKernel, EqualsTheAtenPath) {
         SCOPED_TRACE(::testing::Message() << columns << " columns, tau " << tau << ", teacher " << distill);
         constexpr std::int64_t kRows = 150;  // more rows than multiprocessors
         const auto z = at::randn({kRows, columns}, at::kDouble).mul(4).to(at::kCUDA, at::kFloat);
-        const auto zt = distill ? at::randn({kRows, columns}, at::kDouble).mul(4).to(at::kCUDA, at::kFloat) : at::Tensor();
+        const auto zt =
+            distill ? at::randn({kRows, columns}, at::kDouble).mul(4).to(at::kCUDA, at::kFloat) : at::Tensor();
         const auto labels = at::randint(columns, {kRows}, at::kLong).to(at::kCUDA);
         const ops::LossOptions options{.kl_weight = distill ? 0.7 : 0.0, .ce_weight = 0.3, .temperature = tau};
         const auto wide = [](const at::Tensor& x) { return x.defined() ? x.to(at::kDouble) : x; };
@@ -95,8 +96,8 @@ TEST(ChunkedLossGpu, Bf16HiddenStatesAndAnFp32MasterHead) {
   const auto run = [&](at::Device device, at::ScalarType activations, at::ScalarType masters) {
     const auto h = hidden.to(device, activations).requires_grad_(true);
     const auto w = head.to(device, masters).requires_grad_(true);
-    const auto sums = ops::chunked_loss(h, w, teacher_hidden.to(device, activations), w.detach(), labels.to(device),
-                                        100.0, options);
+    const auto sums =
+        ops::chunked_loss(h, w, teacher_hidden.to(device, activations), w.detach(), labels.to(device), 100.0, options);
     torch::autograd::backward({sums.total}, {});
     return std::vector<at::Tensor>{sums.total.detach(), sums.kl, sums.ce, h.grad(), w.grad()};
   };

@@ -1,10 +1,11 @@
 // Chunked losses against the whole-logits formula, and recomputation against the plain graph.
+#include "hydrahead/ops/chunked_loss.hpp"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/ops/chunked_loss.hpp"
 #include "tests/support/compare.hpp"
 
 namespace hydra {

@@ -1,4 +1,6 @@
 // Norms, rotation, linear layers, MLP and short convolution against their formulas through plain autograd.
+#include "hydrahead/ops/elementwise.hpp"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -7,7 +9,6 @@
 #include <limits>
 
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/ops/elementwise.hpp"
 #include "tests/support/compare.hpp"
 
 namespace hydra {
@@ -148,7 +149,9 @@ TEST(ShortConv, ValuesGradientsAndBoundaries) {
               [&](const Tensors& t) { return plain_conv(t[0], t[1], t[2], lengths); },
               {random({17, 6}), random({6, 4}), random({4, 6, 3})});
   expect_same([&](const Tensors& t) { return ops::short_conv(t[0], t[1], sequences).output; },
-              [&](const Tensors& t) { return plain_conv(t[0], t[1], at::zeros({4, 6, 3}, at::kDouble), lengths); },
+              [&](const Tensors& t) {
+                return plain_conv(t[0], t[1], at::zeros({4, 6, 3}, at::kDouble), lengths);
+              },
               {random({17, 6}), random({6, 4})});
 }
 

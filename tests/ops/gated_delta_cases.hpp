@@ -58,7 +58,8 @@ struct DeltaResult {
 };
 
 // Values, and the gradients of <output, d_output> + <final_state, d_state>.
-inline DeltaResult run_delta(const DeltaRule& rule, DeltaCase c, const at::Tensor& d_output, const at::Tensor& d_state) {
+inline DeltaResult run_delta(const DeltaRule& rule, DeltaCase c, const at::Tensor& d_output,
+                             const at::Tensor& d_state) {
   for (auto& x : c.x) {
     if (x.defined()) {
       x = x.detach().clone().requires_grad_(true);

@@ -1,4 +1,5 @@
-// The gated delta rule on CUDA against fp64 on the CPU: fp32 to 1e-5; bf16 inputs to the limits of kernels.md section 7.
+// The gated delta rule on CUDA against fp64 on the CPU: fp32 to 1e-5; bf16 inputs to the limits of kernels.md
+// section 7.
 #include <gtest/gtest.h>
 
 #include "tests/ops/gated_delta_cases.hpp"
@@ -23,8 +24,8 @@ void expect_close_to_cpu(const std::vector<std::int64_t>& lengths, std::int64_t 
   const auto d_output = at::randn(c.x[2].sizes(), at::kDouble).to(type).to(at::kDouble);
   const auto d_state = at::randn(c.x[5].sizes(), at::kDouble).to(at::kFloat).to(at::kDouble);
   const auto expected = test::run_delta(test::chunked_rule(), c, d_output, d_state);
-  const auto actual = test::run_delta(test::chunked_rule(), on_gpu, d_output.to(at::kCUDA, type),
-                                      d_state.to(at::kCUDA, at::kFloat));
+  const auto actual =
+      test::run_delta(test::chunked_rule(), on_gpu, d_output.to(at::kCUDA, type), d_state.to(at::kCUDA, at::kFloat));
   EXPECT_TRUE(close(actual.output, expected.output, tolerance));
   EXPECT_TRUE(close(actual.final_state, expected.final_state, tolerance));
   for (std::size_t i = 0; i < expected.gradient.size(); ++i) {

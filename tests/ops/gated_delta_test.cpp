@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "hydrahead/base/error.hpp"
-#include "src/ops/gated_delta_limits.hpp"
+#include "src/ops/gated_delta_blocks.hpp"
 #include "tests/ops/gated_delta_cases.hpp"
 #include "tests/support/compare.hpp"
 
@@ -18,8 +18,8 @@ using test::DeltaCase;
 void expect_equal_to_recurrence(const DeltaCase& c, const test::DeltaRule& rule = test::chunked_rule(),
                                 double value_tolerance = 1e-10, double gradient_tolerance = 1e-9) {
   const auto d_output = at::randn(c.x[2].sizes(), c.x[2].options());
-  const auto d_state = at::randn({c.sequences.count(), c.x[2].size(1), c.x[2].size(2), c.x[0].size(2)},
-                                 c.x[2].options());
+  const auto d_state =
+      at::randn({c.sequences.count(), c.x[2].size(1), c.x[2].size(2), c.x[0].size(2)}, c.x[2].options());
   const auto actual = test::run_delta(rule, c, d_output, d_state);
   const auto expected = test::run_delta(test::recurrent_rule(), c, d_output, d_state);
   EXPECT_TRUE(close(actual.output, expected.output, value_tolerance));
@@ -163,8 +163,8 @@ TEST(GatedDelta, SinglePrecisionErrorIsBelow1e5) {
     const auto d_out_single = d_output.to(at::kFloat);
     const auto d_state_single = d_state.to(at::kFloat);
     const auto actual = test::run_delta(test::chunked_rule(), single, d_out_single, d_state_single);
-    const auto expected = test::run_delta(test::chunked_rule(), c, d_out_single.to(at::kDouble),
-                                          d_state_single.to(at::kDouble));
+    const auto expected =
+        test::run_delta(test::chunked_rule(), c, d_out_single.to(at::kDouble), d_state_single.to(at::kDouble));
     EXPECT_EQ(actual.final_state.scalar_type(), at::kFloat);
     EXPECT_TRUE(close(actual.output, expected.output, 1e-5));
     EXPECT_TRUE(close(actual.final_state, expected.final_state, 1e-5));
@@ -188,8 +188,8 @@ TEST(GatedDelta, NanStaysInItsSequence) {
     for (const auto& [begin, count] : {std::pair<std::int64_t, std::int64_t>{0, 70}, {134, 130}}) {
       EXPECT_TRUE(test::identical(actual.output.narrow(0, begin, count), expected.output.narrow(0, begin, count)));
       for (std::size_t j = 0; j < 5; ++j) {
-        EXPECT_TRUE(test::identical(actual.gradient[j].narrow(0, begin, count),
-                                    expected.gradient[j].narrow(0, begin, count)))
+        EXPECT_TRUE(
+            test::identical(actual.gradient[j].narrow(0, begin, count), expected.gradient[j].narrow(0, begin, count)))
             << "NaN in " << test::kDeltaNames[i] << " reached d" << test::kDeltaNames[j];
       }
     }

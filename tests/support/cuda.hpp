@@ -4,9 +4,9 @@
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
-#define HYDRA_NEEDS_CUDA()                     \
-  do {                                         \
-    if (!at::hasCUDA()) {                      \
+#define HYDRA_NEEDS_CUDA()                       \
+  do {                                           \
+    if (!at::hasCUDA()) {                        \
       GTEST_SKIP() << "SKIPPED: no CUDA device"; \
-    }                                          \
+    }                                            \
   } while (false)

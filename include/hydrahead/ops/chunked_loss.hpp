@@ -9,7 +9,7 @@
 namespace hydra::ops {
 
 struct LossOptions {
-  double kl_weight = 0.0;        // 0: no teacher needed
+  double kl_weight = 0.0;  // 0: no teacher needed
   double ce_weight = 1.0;
   double temperature = 1.0;      // tau: KL between softmax(z/tau), times tau^2
   std::int64_t vocab_limit = 0;  // columns from here on are left out on both sides; 0: all ("full")
@@ -17,9 +17,10 @@ struct LossOptions {
 };
 
 struct LossSums {
-  at::Tensor total;  // scalar, differentiable: (kl_weight tau^2 KL + ce_weight CE) summed over rows, divided by `divisor`
-  at::Tensor kl;     // scalar fp64, detached: sum over rows of KL(teacher || student), times tau^2, not divided
-  at::Tensor ce;     // scalar fp64, detached: sum over rows of the cross-entropy, not divided
+  // Differentiable scalar: (kl_weight tau^2 KL + ce_weight CE) summed over rows, divided by `divisor`; fp64.
+  at::Tensor total;
+  at::Tensor kl;  // scalar fp64, detached: sum over rows of KL(teacher || student), times tau^2, not divided
+  at::Tensor ce;  // scalar fp64, detached: sum over rows of the cross-entropy, not divided
 };
 
 // student_hidden [M, D], student_head [V, D], teacher_hidden [M, D'] and teacher_head [V, D'] (undefined when

@@ -7,7 +7,8 @@
 
 namespace hydra::ops {
 
-// x W^T (+ bias). The weight may be an fp32 master while x is bf16: it is cast to x's type and its gradient comes back in fp32.
+// x W^T (+ bias). The weight may be an fp32 master while x is bf16: it is cast to x's type and its gradient comes back
+// in fp32.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 // Over the last dimension: x * rsqrt(mean x^2 + eps) * weight; weight may be undefined (no channel weight).
@@ -22,8 +23,9 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
 // down(silu(gate x) * up x), x [N, D].
 at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& down);
 
-// Depthwise causal convolution of 4 taps, no bias: x [N, C], weight [C, 4] (last tap = the current row), restarted at every
-// sequence. history [S, C, 3] holds the rows before each sequence (undefined: zeros); returns {y [N, C], new history}.
+// Depthwise causal convolution of 4 taps, no bias: x [N, C], weight [C, 4] (last tap = the current row), restarted at
+// every sequence. history [S, C, 3] holds the rows before each sequence (undefined: zeros); returns {y [N, C], new
+// history}.
 struct ShortConvOutput {
   at::Tensor output;
   at::Tensor history;  // [S, C, 3]

@@ -10,10 +10,10 @@
 namespace hydra::ops {
 
 struct Sequences {
-  std::vector<std::int64_t> offsets;    // host, S+1 ascending row offsets from 0 to N; no empty sequence
-  std::vector<std::int64_t> start;      // [S] position of each sequence's first row (0 unless a cache precedes it)
-  at::Tensor offsets_device;            // [S+1] int32 on the rows' device
-  at::Tensor positions;                 // [N] int64, 0-based position in the document, on the rows' device
+  std::vector<std::int64_t> offsets;  // host, S+1 ascending row offsets from 0 to N; no empty sequence
+  std::vector<std::int64_t> start;    // [S] position of each sequence's first row (0 unless a cache precedes it)
+  at::Tensor offsets_device;          // [S+1] int32 on the rows' device
+  at::Tensor positions;               // [N] int64, 0-based position in the document, on the rows' device
   std::int64_t max_length = 0;
 
   std::int64_t count() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
