@@ -15,6 +15,7 @@
 #include "hydrahead/train/golden_case.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/hybrid_nano.hpp"
+#include "tests/support/peak_memory.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace hydra::train {
@@ -338,6 +339,42 @@ TEST(StageLoss, RecomputeChangesNoBit) {
   for (const auto& [name, gradient] : expected) {
     EXPECT_TRUE(test::identical(found.at(name), gradient)) << name;
   }
+}
+
+// Peak memory of one pass over 2048 rows, gradients of the parameters left out.
+std::int64_t peak_of_stage(std::int64_t layers, bool align, bool recompute) {
+  model::ModelConfig config;
+  config.base.vocab_size = 50;
+  config.base.hidden_size = 32;
+  config.base.intermediate_size = 64;
+  config.base.layers = layers;
+  config.base.heads = 4;
+  config.base.kv_heads = 2;
+  config.base.head_dim = 16;
+  config.base.tie_word_embeddings = true;
+  const Model teacher = model::random_model(config, {}, 1);
+  config.hybrid.emplace();
+  config.plan = model::make_plan(config.base, std::vector<std::vector<std::int64_t>>(layers, {0}), "test");
+  Model student = model::random_model(config, {}, 2);
+  set_trainable(student, align);
+  const at::Tensor ids = at::remainder(at::arange(2048, at::kLong), 50);
+  const DeviceBatch batch{ids, ids, ops::make_sequences({2048}, at::kCPU)};
+  return test::peak_bytes([&] {
+    if (align) {
+      align_loss(student, teacher, batch, 2048, {}, true);
+    } else {
+      long_context_loss(student, batch, 2048, false, recompute, 256, true);
+    }
+  });
+}
+
+TEST(StageLoss, AlignHoldsOneLayerAtATime) {
+  const auto two = static_cast<double>(peak_of_stage(2, true, false));
+  EXPECT_LT(static_cast<double>(peak_of_stage(8, true, false)), 1.1 * two);
+  // The same check sees the difference that recompute makes to a stage that walks the whole model backward.
+  const auto whole = static_cast<double>(peak_of_stage(8, false, false));
+  EXPECT_GT(whole, 2.5 * static_cast<double>(peak_of_stage(2, false, false)));
+  EXPECT_LT(static_cast<double>(peak_of_stage(8, false, true)), 0.5 * whole);
 }
 
 TEST(StageLoss, ValidationEqualsTraining) {

@@ -11,7 +11,7 @@
 namespace hydra::model {
 
 struct LayerState {
-  std::vector<at::Tensor> k, v;       // a sequence each: [capacity, groups, d], keys as attention reads them; grown by doubling
+  std::vector<at::Tensor> k, v;       // a sequence each: [capacity, groups, d], keys as attention reads them; grown as needed
   at::Tensor gdn;                     // [S, H_L, d_v, d_k], V-first
   at::Tensor q_conv, k_conv, v_conv;  // [S, channels, 3]
 };
