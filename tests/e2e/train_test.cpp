@@ -48,6 +48,7 @@ class TrainVerb : public ::testing::Test {
   test::ProcessOptions process() const {
     test::ProcessOptions options;
     options.environment["XDG_CACHE_HOME"] = (root() / "cache").string();
+    options.environment["OMP_WAIT_POLICY"] = "passive";  // tests may share the cores
     options.timeout_seconds = 300;
     return options;
   }
