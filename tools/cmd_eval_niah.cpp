@@ -61,7 +61,9 @@ void add_eval_niah(CLI::App& eval) {
   add_key_option(*verb, common, "--lengths", "niah.lengths", true, "512,1024,...: prompt and answer together");
   add_key_option(*verb, common, "--samples", "niah.samples", true, "A number, or one a length: 100 or 100,50,20");
   add_key_option(*verb, common, "--prompt", "niah.prompt", false, "base | chat | chat-thinking");
-  add_key_option(*verb, common, "--answer-prefix", "niah.answer_prefix", false, "true | false");
+  verb->add_flag_callback(
+      "--no-answer-prefix", [&common] { common.overrides.emplace_back("eval.niah.answer_prefix=false"); },
+      "Do not start the answer as RULER does");
   add_key_option(*verb, common, "--max-new", "niah.max_new", false, "auto | ruler | N: answer budget in tokens");
   add_key_option(*verb, common, "--seed", "niah.seed", false, "Of the samples");
   add_key_option(*verb, common, "--depths", "niah.depths", true, "0,25,50,...: a grid of needle depths in percent");

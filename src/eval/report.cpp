@@ -29,6 +29,7 @@ std::vector<std::string> length_columns(const RunReport& report) {
 }
 
 std::string means_table(const RunReport& report) {
+  const auto tasks = static_cast<std::int64_t>(report_tasks(report).size());
   std::string text = markdown_header("mean over tasks", length_columns(report));
   for (const StateResult& state : report.states) {
     if (!state.niah) {
@@ -37,8 +38,12 @@ std::string means_table(const RunReport& report) {
     text.append("| ").append(state.name).append(" |");
     for (const std::int64_t length : report_lengths(report)) {
       const NiahMean* mean = find_mean(state, length);
-      text.append(mean != nullptr ? detail::concat(" ", fixed(mean->score, 1), " ± ", fixed(mean->half, 1), " |")
-                                  : " - |");
+      if (mean == nullptr) {
+        text.append(" - |");
+        continue;
+      }
+      text.append(detail::concat(" ", fixed(mean->score, 1), " ± ", fixed(mean->half, 1)));
+      text.append(mean->cells < tasks ? detail::concat(" (", mean->cells, " of ", tasks, " tasks) |") : " |");
     }
     text.append("\n");
   }
@@ -78,7 +83,7 @@ std::string cache_table(const RunReport& report) {
     text.append("| ").append(row.name).append(" | ").append(grouped(row.cache.kv_per_token)).append(" | ");
     text.append(bytes_text(static_cast<double>(row.cache.constant))).append(" |");
     for (const std::int64_t length : report_lengths(report)) {
-      text.append(" ").append(bytes_text(cache_bytes_at(row.cache, length))).append(" |");
+      text.append(" ").append(bytes_text(static_cast<double>(cache_bytes_at(row.cache, length)))).append(" |");
     }
     text.append("\n");
   }
@@ -104,7 +109,7 @@ std::string speed_table(const RunReport& report) {
 std::string report_markdown(const RunReport& report) {
   std::string text = "# " + report.title + "\n\n";
   for (const auto& [key, value] : report.facts) {
-    text.append("- ").append(key).append(": ").append(value).append("\n");
+    text.append("- ").append(key).append(": ").append(one_line(value)).append("\n");
   }
   text.append("\n").append(run_report_tables(report)).append("\n## Full-attention heads\n\n");
   for (std::size_t layer = 0; layer < report.fa_heads.size(); ++layer) {
@@ -127,6 +132,13 @@ std::string report_markdown(const RunReport& report) {
 }
 
 }  // namespace
+
+std::string one_line(std::string text) {
+  for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at)) {
+    text.replace(at, 1, "; ");
+  }
+  return text;
+}
 
 std::vector<std::int64_t> report_lengths(const RunReport& report) {
   std::set<std::int64_t> lengths;
@@ -189,8 +201,8 @@ std::vector<CacheRow> cache_rows(const RunReport& report) {
   return rows;
 }
 
-double cache_bytes_at(const model::CacheBytes& cache, std::int64_t length) {
-  return static_cast<double>(cache.kv_per_token) * static_cast<double>(length) + static_cast<double>(cache.constant);
+std::int64_t cache_bytes_at(const model::CacheBytes& cache, std::int64_t length) {
+  return cache.kv_per_token * length + cache.constant;
 }
 
 std::vector<PplResult> ppl_results(const RunReport& report) {
@@ -239,7 +251,9 @@ std::string run_report_tables(const RunReport& report) {
     }
     text.append("\n");
   }
-  text.append("## KV cache and state\n\n").append(cache_table(report));
+  if (!report.states.empty()) {
+    text.append("## KV cache and state\n\n").append(cache_table(report));
+  }
   if (const std::vector<PplResult> results = ppl_results(report); !results.empty()) {
     text.append("\n## Loss by position on held-out text (nats a token)\n\n").append(ppl_table(results));
   }

@@ -43,7 +43,8 @@ std::string cards(const RunReport& report) {
       html += card(fixed(before->score, 0) + " → " + fixed(after->score, 0),
                    detail::concat("needle score at ", lengths.back(), " tokens, ", first.name, " → ", last.name));
     }
-    const double full = cache_bytes_at(first.cache, lengths.back()), now = cache_bytes_at(last.cache, lengths.back());
+    const auto full = static_cast<double>(cache_bytes_at(first.cache, lengths.back()));
+    const auto now = static_cast<double>(cache_bytes_at(last.cache, lengths.back()));
     html +=
         card(bytes_text(full) + " → " + bytes_text(now),
              detail::concat("KV cache and state at ", lengths.back(), " tokens (", fixed(100 * now / full, 0), "%)"));
@@ -154,9 +155,9 @@ std::string cache_section(const RunReport& report) {
                     {.text = bytes_text(static_cast<double>(row.cache.kv_per_token))},
                     {.text = bytes_text(static_cast<double>(row.cache.constant))}});
     for (const std::int64_t length : lengths) {
-      const double bytes = cache_bytes_at(row.cache, length);
+      const auto bytes = static_cast<double>(cache_bytes_at(row.cache, length));
       series.values.emplace_back(bytes);
-      const double share = 100 * bytes / cache_bytes_at(caches.front().cache, length);
+      const double share = 100 * bytes / static_cast<double>(cache_bytes_at(caches.front().cache, length));
       rows.back().push_back({.text = bytes_text(bytes), .title = fixed(share, 1) + "% of the first row"});
     }
     chart.series.push_back(std::move(series));
@@ -265,7 +266,7 @@ std::string plan_section(const RunReport& report) {
 std::string facts_section(const RunReport& report) {
   std::vector<std::vector<HtmlCell>> rows;
   for (const auto& [key, value] : report.facts) {
-    rows.push_back({{.text = key}, {.text = value}});
+    rows.push_back({{.text = key}, {.text = one_line(value)}});
   }
   for (const StateResult& state : report.states) {
     rows.push_back({{.text = "parameters, " + state.name}, {.text = grouped(state.parameters)}});
@@ -285,7 +286,7 @@ std::string report_html(const RunReport& report) {
   const bool niah = !report_lengths(report).empty();
   body += niah ? niah_section(report) : "";
   body += ppl_results(report).empty() ? "" : ppl_section(report);
-  body += cache_section(report);
+  body += report.states.empty() ? "" : cache_section(report);
   body += report.stages.empty() ? "" : speed_section(report);
   body += report.fa_heads.empty() ? "" : plan_section(report);
   body += niah ? intervals_section(report) : "";

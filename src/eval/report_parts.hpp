@@ -23,11 +23,14 @@ struct CacheRow {
   model::CacheBytes cache;
 };
 std::vector<CacheRow> cache_rows(const RunReport& report);
-double cache_bytes_at(const model::CacheBytes& cache, std::int64_t length);
+std::int64_t cache_bytes_at(const model::CacheBytes& cache, std::int64_t length);
 
 std::vector<PplResult> ppl_results(const RunReport& report);
 
-// Markdown, one a file; report_html is the page.
+// Line ends become "; ".
+std::string one_line(std::string text);
+
+// The page, and the file for programs.
 std::string report_html(const RunReport& report);
 Json report_json(const RunReport& report);
 

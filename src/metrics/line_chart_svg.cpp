@@ -11,7 +11,7 @@
 namespace hydra::metrics {
 namespace {
 
-constexpr double width = 640, height = 300, left = 74, right = 170, top = 46, bottom = 52;
+constexpr double width = 640, height = 300, left = 74, right = 170, top = 54, bottom = 52;
 // Okabe and Ito's palette: told apart with any colour vision.
 constexpr std::array<const char*, 7> colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000000"};
@@ -103,7 +103,7 @@ std::string line_chart_svg(const LineChart& given) {
   svg += formatted("<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", width, height);
   svg += "<text x=\"12\" y=\"20\" font-size=\"15\" font-weight=\"600\" fill=\"#1a1a1a\">" + escape_xml(chart.title) +
          "</text>\n";
-  svg += label(left - 8, top - 10, "end", "#555555", chart.y_name);
+  svg += label(12, top - 8, "start", "#555555", chart.y_name);
   const auto ticks = static_cast<int>(std::lround((axis.high - axis.low) / axis.step));
   for (int tick = 0; tick <= ticks; ++tick) {
     const double drawn = axis.low + tick * axis.step;
