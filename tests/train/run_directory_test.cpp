@@ -20,6 +20,7 @@ RunConfig three_stages() {
   RunConfig config;
   config.teacher = "/teacher";
   config.run_dir = "/run";
+  config.heads.scores = "/scores.json";  // as read from a file: absolute
   config.stages.align.emplace().schedule.steps = 10;
   config.stages.distill.emplace().schedule.steps = 10;
   config.stages.long_context.emplace().schedule.steps = 10;
