@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::int64_t first_bucket = 64;
 
+std::string number_text(double value, int digits) { return std::isfinite(value) ? fixed(value, digits) : "not finite"; }
+
 // One document or window.
 struct Document {
   const std::int32_t* ids;
@@ -247,8 +249,8 @@ std::string ppl_table(const std::vector<PplResult>& results) {
   for (const PplResult& result : results) {
     text.append(" ").append(result.name).append(" |");
     rule.append("---|");
-    loss.append(" ").append(fixed(result.loss, 4)).append(" |");
-    perplexity.append(" ").append(fixed(std::exp(result.loss), 2)).append(" |");
+    loss.append(" ").append(number_text(result.loss, 4)).append(" |");
+    perplexity.append(" ").append(number_text(std::exp(result.loss), 2)).append(" |");
     for (const PplBucket& bucket : result.buckets) {
       rows.try_emplace(bucket.begin, "\n| position " + bucket_label(bucket) + " |");
     }
@@ -257,7 +259,7 @@ std::string ppl_table(const std::vector<PplResult>& results) {
     for (const PplResult& result : results) {
       const auto bucket = std::find_if(result.buckets.begin(), result.buckets.end(),
                                        [begin = begin](const PplBucket& b) { return b.begin == begin; });
-      row.append(" ").append(bucket == result.buckets.end() ? "-" : fixed(bucket->loss, 4)).append(" |");
+      row.append(" ").append(bucket == result.buckets.end() ? "-" : number_text(bucket->loss, 4)).append(" |");
     }
     perplexity += row;
   }

@@ -49,7 +49,7 @@ std::string cards(const RunReport& report) {
         card(bytes_text(full) + " → " + bytes_text(now),
              detail::concat("KV cache and state at ", lengths.back(), " tokens (", fixed(100 * now / full, 0), "%)"));
   }
-  if (first.ppl && last.ppl) {
+  if (first.ppl && last.ppl && std::isfinite(first.ppl->loss) && std::isfinite(last.ppl->loss)) {
     html += card(fixed(first.ppl->loss, 3) + " → " + fixed(last.ppl->loss, 3), "loss on held-out text, nats a token");
   }
   double seconds = 0, tokens = 0;
@@ -188,9 +188,12 @@ std::string ppl_section(const RunReport& report) {
   }
   std::vector<std::vector<HtmlCell>> rows;
   for (const PplResult& result : results) {
+    const auto cell = [&](double value, int digits) {
+      return std::isfinite(value) ? HtmlCell{.text = fixed(value, digits)} : missing_cell("not finite");
+    };
     rows.push_back({{.text = result.name, .title = detail::concat(result.tokens, " tokens")},
-                    {.text = fixed(result.loss, 3)},
-                    {.text = fixed(std::exp(result.loss), 2)}});
+                    cell(result.loss, 3),
+                    cell(std::exp(result.loss), 2)});
     metrics::LineSeries series{.name = result.name, .values = {}};
     for (const auto& entry : buckets) {
       const auto bucket = std::find_if(result.buckets.begin(), result.buckets.end(),

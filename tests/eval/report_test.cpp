@@ -26,7 +26,7 @@ RunReport sample_report(const fs::path& dir) {
   const NiahConfig config = small_config();
   Oracle oracle(config);
   RunReport report;
-  report.title = "nano <to> hybrid";
+  report.title = "small <to> hybrid";
   report.facts = {{"device", "a & b"}};
   report.heads = 4;
   report.fa_heads = {{0}, {}, {1, 3}};
@@ -73,7 +73,7 @@ TEST(RunReport, FilesAreValidAndSelfContained) {
   for (const char* outside : {"href=", "src=", "<script", "url(", "@import", ">nan", " nan", ">inf"}) {
     EXPECT_EQ(html.find(outside), std::string::npos) << outside;
   }
-  EXPECT_NE(html.find("nano &lt;to&gt; hybrid"), std::string::npos);
+  EXPECT_NE(html.find("small &lt;to&gt; hybrid"), std::string::npos);
   EXPECT_NE(html.find("layer 2, head 3: full attention"), std::string::npos);
   EXPECT_NE(html.find("layer 2, head 2: Gated DeltaNet"), std::string::npos);
   const Json json = read_json_file((dir.path() / "out/report.json").string());
@@ -93,6 +93,7 @@ TEST(RunReport, TablesLeaveGapsWhereAStateWasNotTested) {
   EXPECT_NE(text.find("| niah_multivalue | align | 100.0 [57, 100] |"), std::string::npos) << text;
   EXPECT_NE(text.find("| align, distill | 250 | 4.00 KiB |"), std::string::npos) << text;
   EXPECT_NE(text.find("| teacher | 1,000 | 0 B | 250.0 KiB |"), std::string::npos) << text;
+  EXPECT_NE(text.find("| **loss** | 3.5000 | not finite |"), std::string::npos) << text;
   EXPECT_NE(text.find("| position 64-128 | 3.3750 |"), std::string::npos) << text;
   EXPECT_NE(text.find("| align | 512 | 10 | 40,960 | 12.5 | 3,277 |"), std::string::npos) << text;
 }
