@@ -117,15 +117,20 @@ class TrainingRun {
                                device_.is_cpu(), device_info(device_).memory_bytes)};
   }
 
+  // What is still to be written: of each stage the last checkpoint's weights and the exported result (fp32 at most),
+  // and the checkpoints that stand at a time, but for those that are there already.
   void require_disk_space() {
-    std::int64_t bytes = 0, largest = 0;
-    for (const Stage& stage : stages_) {
-      const ParameterCounts counts = parameter_counts(hybrid_config_, stage);
-      bytes += 4 * counts.all + 4 * counts.all;  // the last checkpoint's weights, the exported result (fp32 at most)
+    std::int64_t bytes = 0, largest = 0, copies = config_.checkpoint.keep + 1;
+    for (const StageProgress& next : progress_) {
+      if (next.done()) {
+        continue;
+      }
+      const ParameterCounts counts = parameter_counts(hybrid_config_, *next.stage);
+      bytes += 4 * counts.all + 4 * counts.all;
       largest = std::max(largest, checkpoint_bytes(counts));
+      copies = next.checkpoint ? 1 : copies;
     }
-    checkpoint::require_space(directory_.root,
-                              static_cast<std::uint64_t>(bytes + (config_.checkpoint.keep + 1) * largest),
+    checkpoint::require_space(directory_.root, static_cast<std::uint64_t>(bytes + copies * largest),
                               "this run (checkpoints and results)");
   }
 
