@@ -18,7 +18,7 @@ struct PplRun {
   std::int64_t context = 0;
   PplOptions options = {};
   std::vector<double> log_scale_a = {};  // a sweep besides the model's own constant
-  Json run_info = Json::object();   // versions and device: written to run.json
+  Json run_info = Json::object();        // versions and device: written to run.json
 };
 
 // Writes ppl.json, ppl.md, ppl.svg and run.json; returns the Markdown table. The model is loaded only if it is needed.
