@@ -26,8 +26,9 @@ namespace hydra::test {
 struct ProcessResult {
   int status = -1;  // exit status; 128 + signal if a signal ended it
   bool timed_out = false;
-  double seconds = 0.0;
-  long peak_kib = 0;  // resident memory
+  double seconds = 0.0;      // wall clock: depends on what else the machine does
+  double cpu_seconds = 0.0;  // user and system time
+  long peak_kib = 0;         // resident memory
   std::string out, err;
 };
 
@@ -101,6 +102,10 @@ inline ProcessResult finish_process(pid_t pid, double timeout_seconds, const std
   }
   result.seconds = elapsed();
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const auto seconds_of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  result.cpu_seconds = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   result.peak_kib = usage.ru_maxrss;
   result.out = slurp(scratch / "stdout");
   result.err = slurp(scratch / "stderr");

@@ -112,7 +112,7 @@ inline void write_bytes(const std::filesystem::path& path, const std::string& by
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-// Header text (padded to `align`, an odd length for align 0) and data as the bytes of a safetensors file.
+// Header text, padded to 8 bytes or to an odd length, and data as the bytes of a safetensors file.
 inline std::string glue_safetensors(std::string header, const std::string& data, bool odd = false) {
   while (odd ? header.size() % 2 == 0 : header.size() % 8 != 0) {
     header += ' ';
