@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/signals.hpp"
@@ -64,23 +63,23 @@ struct Sums {
 
 // q, k [T, H, d] of one sequence (keys repeated to the query heads): adds sums over queries 1..T-1 and keys 1..T-1.
 void add_attention_shape(const at::Tensor& q, const at::Tensor& k, double scale, Sums& sums) {
+  constexpr double masked = -1e30;  // finite, so that p log p of a hidden key is 0 and no NaN
   const std::int64_t length = q.size(0);
-  const at::Tensor keys = k.slice(0, 1).permute({1, 2, 0});  // [H, d, T-1]
+  const at::ScalarType type = at::promote_types(q.scalar_type(), at::kFloat);
+  const at::Tensor keys = k.slice(0, 1).permute({1, 2, 0}).contiguous();  // [H, d, T-1]
   const at::Tensor key_positions = at::arange(1, length, q.options().dtype(at::kLong));
   for (std::int64_t begin = 1; begin < length; begin += query_block) {
     const std::int64_t end = std::min(begin + query_block, length);
     const at::Tensor positions = at::arange(begin, end, key_positions.options()).unsqueeze(1);  // [b, 1]
-    const at::Tensor visible_keys = key_positions.slice(0, 0, end - 1);
-    const at::Tensor hidden = visible_keys.gt(positions);                                       // [b, keys]
-    const at::Tensor scores = at::matmul(q.slice(0, begin, end).permute({1, 0, 2}), keys.slice(2, 0, end - 1))
-                                  .to(at::promote_types(q.scalar_type(), at::kFloat))
-                                  .mul(scale)
-                                  .masked_fill(hidden, -std::numeric_limits<double>::infinity());
-    const at::Tensor log_p = at::log_softmax(scores, -1);
+    const at::Tensor visible = key_positions.slice(0, 0, end - 1);
+    const at::Tensor queries = q.slice(0, begin, end).permute({1, 0, 2}).mul(scale);
+    const at::Tensor scores =
+        at::matmul(queries, keys.slice(2, 0, end - 1)).to(type).masked_fill_(visible.gt(positions), masked);
+    const at::Tensor log_p = at::log_softmax(scores, -1);  // [H, b, keys]
     const at::Tensor p = log_p.exp();
-    const at::Tensor gap = positions.sub(visible_keys).to(p.scalar_type());
-    sums.distance += p.mul(gap).sum({1, 2}).to(at::kDouble);
-    sums.entropy -= p.mul(log_p.masked_fill(hidden, 0.0)).sum({1, 2}).to(at::kDouble);
+    const at::Tensor mean_key = at::matmul(p, visible.to(type));  // [H, b]
+    sums.distance += positions.squeeze(1).sub(mean_key).to(at::kDouble).sum(1);
+    sums.entropy -= at::mul(p, log_p).sum({1, 2}).to(at::kDouble);
   }
   sums.queries += length - 1;
 }

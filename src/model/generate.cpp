@@ -1,5 +1,5 @@
-// Prompts are prefilled in groups that fit one chunk (a longer prompt alone, chunk by chunk), their states are merged, and
-// all prompts that have not ended decode together, one row each a step.
+// Prompts are prefilled side by side in rounds of bounded rows, and all that have not ended decode together, one row each a
+// step.
 
 #include "hydrahead/model/generate.hpp"
 
@@ -41,31 +41,25 @@ at::Tensor to_ids(const std::vector<std::int64_t>& ids, const at::Device& device
   return at::tensor(ids, at::kLong).to(device);
 }
 
-// Prefills prompts [first, last) and appends their last hidden rows [S, D] and their state.
-void prefill_group(const Model& model, const Prompts& prompts, std::size_t first, std::size_t last, bool log_scale,
-                   const GenerateOptions& options, std::vector<DecodeState>& states, std::vector<at::Tensor>& hidden) {
-  DecodeState state = make_decode_state(model, static_cast<std::int64_t>(last - first), options.state_type);
-  const at::Device device = model.embed.device();
-  if (last - first > 1) {
+// Prompts [first, last) side by side in rounds of at most prefill_chunk rows: each prompt is cut into as many pieces as
+// there are rounds, so that every sequence has rows in each. Appends their last hidden rows [S, D] and their state.
+void prefill_group(const Model& model, const Prompts& prompts, std::size_t first, std::size_t last, std::size_t rounds,
+                   bool log_scale, StateType state_type, std::vector<DecodeState>& states,
+                   std::vector<at::Tensor>& hidden) {
+  DecodeState state = make_decode_state(model, static_cast<std::int64_t>(last - first), state_type);
+  at::Tensor rows;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    poll_stop();
     std::vector<std::int64_t> ids, lengths;
     for (std::size_t p = first; p < last; ++p) {
-      ids.insert(ids.end(), prompts[p].begin(), prompts[p].end());
-      lengths.push_back(static_cast<std::int64_t>(prompts[p].size()));
+      const std::size_t begin = prompts[p].size() * round / rounds, end = prompts[p].size() * (round + 1) / rounds;
+      ids.insert(ids.end(), prompts[p].begin() + static_cast<std::ptrdiff_t>(begin),
+                 prompts[p].begin() + static_cast<std::ptrdiff_t>(end));
+      lengths.push_back(static_cast<std::int64_t>(end - begin));
     }
-    hidden.push_back(advance(model, state, to_ids(ids, device), lengths, log_scale));
-  } else {
-    const auto& prompt = prompts[first];
-    at::Tensor row;
-    for (std::size_t done = 0; done < prompt.size();) {
-      poll_stop();
-      const std::size_t end = std::min(prompt.size(), done + static_cast<std::size_t>(options.prefill_chunk));
-      const std::vector<std::int64_t> ids(prompt.begin() + static_cast<std::ptrdiff_t>(done),
-                                          prompt.begin() + static_cast<std::ptrdiff_t>(end));
-      row = advance(model, state, to_ids(ids, device), {static_cast<std::int64_t>(ids.size())}, log_scale);
-      done = end;
-    }
-    hidden.push_back(row);
+    rows = advance(model, state, to_ids(ids, model.embed.device()), lengths, log_scale);
   }
+  hidden.push_back(rows);
   states.push_back(std::move(state));
 }
 
@@ -74,13 +68,16 @@ std::pair<DecodeState, at::Tensor> prefill(const Model& model, const Prompts& pr
   std::vector<DecodeState> states;
   std::vector<at::Tensor> hidden;
   const auto chunk = static_cast<std::size_t>(options.prefill_chunk);
+  const auto rounds_of = [&](std::size_t rows) { return (rows + chunk - 1) / chunk; };
   for (std::size_t first = 0; first < prompts.size();) {
-    std::size_t last = first + 1, rows = prompts[first].size();
-    while (last < prompts.size() && rows + prompts[last].size() <= chunk) {
+    // A group grows as long as its shortest prompt has a row for every round.
+    std::size_t last = first, rows = 0, shortest = prompts[first].size();
+    while (last < prompts.size() &&
+           std::min(shortest, prompts[last].size()) >= rounds_of(rows + prompts[last].size())) {
+      shortest = std::min(shortest, prompts[last].size());
       rows += prompts[last++].size();
     }
-    poll_stop();
-    prefill_group(model, prompts, first, last, log_scale, options, states, hidden);
+    prefill_group(model, prompts, first, last, rounds_of(rows), log_scale, options.state_type, states, hidden);
     first = last;
   }
   return {merge_states(std::move(states)), at::cat(hidden)};

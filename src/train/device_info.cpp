@@ -1,5 +1,6 @@
 #include "hydrahead/train/device_info.hpp"
 
+#include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
@@ -73,6 +74,7 @@ std::int64_t peak_memory(const c10::Device& device) {
 
 void reset_peak_memory(const c10::Device& device) {
   if (!device.is_cpu()) {
+    at::empty({1}, at::TensorOptions(device));  // the allocator knows a device only after its first tensor
     at::getDeviceAllocator(device.type())->resetPeakStats(device.index());
   }
 }

@@ -34,7 +34,7 @@ Case make_case(const std::vector<std::int64_t>& lengths, const std::vector<std::
 }
 
 Result run(const Case& c, at::Device device, at::ScalarType type) {
-  const auto leaf = [&](const at::Tensor& x) { return x.to(device, type).requires_grad_(true); };
+  const auto leaf = [&](const at::Tensor& x) { return x.detach().to(device, type).requires_grad_(true); };
   const auto q = leaf(c.q);
   const auto k = leaf(c.k);
   const auto v = leaf(c.v);
