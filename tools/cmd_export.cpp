@@ -51,8 +51,9 @@ void add_export(CLI::App& app, int&) {
     const std::filesystem::path source = options->model;
     const std::uint64_t shard_bytes = parse_size(options->shard_size);
     model::Model model = model::load_model(source, {});
-    model::save_model(model, options->out,
-                      {.dtype = options->dtype, .max_shard_bytes = shard_bytes, .tokenizer_source = source, .extra_files = {}});
+    model::save_model(
+        model, options->out,
+        {.dtype = options->dtype, .max_shard_bytes = shard_bytes, .tokenizer_source = source, .extra_files = {}});
     std::cout << "exported to " << options->out << "\n";
   });
 }

@@ -41,7 +41,8 @@ std::vector<std::string> prompt_texts(const Options& options) {
       messages.push_back({{"role", "system"}, {"content", options.system}});
     }
     messages.push_back({{"role", "user"}, {"content", content}});
-    content = text::render_chat(messages, nullptr, {.add_generation_prompt = true, .enable_thinking = !options.no_thinking});
+    content =
+        text::render_chat(messages, nullptr, {.add_generation_prompt = true, .enable_thinking = !options.no_thinking});
   }
   return texts;
 }
@@ -92,8 +93,10 @@ void add_generate(CLI::App& app, int&) {
   verb->add_option("--top-k", options->generate.top_k, "0: off")->check(CLI::NonNegativeNumber);
   verb->add_option("--top-p", options->generate.top_p)->check(CLI::Range(0.0, 1.0));
   verb->add_option("--seed", options->generate.seed, "Draws depend on seed, prompt and step only");
-  verb->add_option("--prefill-chunk", options->generate.prefill_chunk, "Rows a prefill chunk")->check(CLI::PositiveNumber);
-  verb->add_flag("--no-log-scale", options->no_log_scale, "Do not scale the queries of full-attention heads by position");
+  verb->add_option("--prefill-chunk", options->generate.prefill_chunk, "Rows a prefill chunk")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--no-log-scale", options->no_log_scale,
+                 "Do not scale the queries of full-attention heads by position");
   verb->add_option("--state-dtype", options->state, "fp32 | bf16")->check(CLI::IsMember({"fp32", "bf16"}));
   verb->add_option("--device", options->device, "auto | cpu | cuda");
   verb->add_option("--precision", options->precision, "auto | fp32 | bf16 | fp64");

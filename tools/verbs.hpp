@@ -1,7 +1,7 @@
 #pragma once
 // One function a verb adds it to the command line; tools/cmd_<verb>.cpp implements it. The callback throws: main turns
-// UserError into exit status 2, Interrupted into 75, any other exception into 1; a verb sets another status by returning it through
-// `exit_status`.
+// UserError into exit status 2, Interrupted into 75, any other exception into 1; a verb sets another status by
+// returning it through `exit_status`.
 
 #include <CLI/CLI.hpp>
 

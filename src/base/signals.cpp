@@ -28,7 +28,8 @@ void install_stop_signals(std::string_view extra) {
   if (extra.empty()) {
     return;
   }
-  constexpr std::array<std::pair<std::string_view, int>, 3> known{{{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}}};
+  constexpr std::array<std::pair<std::string_view, int>, 3> known{
+      {{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}}};
   for (const auto& [name, number] : known) {
     if (name == extra) {
       ::sigaction(number, &action, nullptr);

@@ -1,5 +1,6 @@
-// Attention distance, entropy and output amplitude of every teacher head. The first query and the first key of each document are
-// left out of distance and entropy (the sink), rows renormalised; scores are formed for blocks of queries, never whole.
+// Attention distance, entropy and output amplitude of every teacher head. The first query and the first key of each
+// document are left out of distance and entropy (the sink), rows renormalised; scores are formed for blocks of queries,
+// never whole.
 
 #include "calibration.hpp"
 
@@ -93,8 +94,7 @@ void add_slice(const Model& teacher, std::int64_t layer, const CalibrationSlice&
     return ops::rotate(ops::rms_norm(heads, norm, config.rms_norm_eps), slice.tables.cos, slice.tables.sin);
   };
   const at::Tensor q = project(weights.q, weights.q_bias, weights.q_norm);
-  const at::Tensor k =
-      project(weights.k, weights.k_bias, weights.k_norm).repeat_interleave(config.group_size(), 1);
+  const at::Tensor k = project(weights.k, weights.k_bias, weights.k_norm).repeat_interleave(config.group_size(), 1);
   const double scale = 1.0 / std::sqrt(static_cast<double>(d));
   for (std::int64_t s = 0; s < slice.sequences.count(); ++s) {
     const std::int64_t begin = slice.sequences.offsets[s], end = slice.sequences.offsets[s + 1];

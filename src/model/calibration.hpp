@@ -26,8 +26,8 @@ struct CalibrationSlice {
   RotaryTables tables;
 };
 
-// One pass of the teacher over the calibration tokens, layer by layer: begin_layer with the layer's statistics, on_slice
-// for every slice, end_layer.
+// One pass of the teacher over the calibration tokens, layer by layer: begin_layer with the layer's statistics,
+// on_slice for every slice, end_layer.
 void walk_teacher(const Model& teacher, const CalibrationTokens& tokens,
                   const std::function<void(std::int64_t layer, const HeadStatistics&)>& begin_layer,
                   const std::function<void(std::int64_t layer, const CalibrationSlice&)>& on_slice,

@@ -1,6 +1,6 @@
-// Conversion of a teacher: backbone unchanged, branch weights copied from the teacher's rows, new parameters by the table of
-// method.md 4.4. dt_bias and the bias of b come from attention statistics; gamma from the amplitude of the teacher's head
-// outputs and, for GDN heads, the least-squares scale of the GDN outputs that the copied weights give.
+// Conversion of a teacher: backbone unchanged, branch weights copied from the teacher's rows, new parameters by the
+// table of method.md 4.4. dt_bias and the bias of b come from attention statistics; gamma from the amplitude of the
+// teacher's head outputs and, for GDN heads, the least-squares scale of the GDN outputs that the copied weights give.
 
 #include "hydrahead/model/convert.hpp"
 
@@ -23,7 +23,8 @@ namespace {
 double logit(double p) { return std::log(p / (1.0 - p)); }
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// dt_bias: the half-life ln 2 / decay equals the head's attention distance. b: beta between 0.3 and 0.7 by concentration.
+// dt_bias: the half-life ln 2 / decay equals the head's attention distance. b: beta between 0.3 and 0.7 by
+// concentration.
 void set_decay(const HeadStatistics& statistics, const LayerPlan& plan, const HybridConfig& options, GdnBranch& gdn,
                at::Tensor& exact_b_bias) {
   std::vector<double> dt_bias, b_bias;
@@ -62,7 +63,8 @@ void add_gdn_sums(const Model& hybrid, std::int64_t layer, const CalibrationSlic
 // gamma_h = c_h E[rms(O_h)] / E[gate_h].
 at::Tensor gamma_values(const HeadStatistics& statistics, const LayerPlan& plan, const Qwen3Config& config,
                         const HybridConfig& options, const GdnSums& sums, const at::TensorOptions& type) {
-  const bool gate_scales = options.fusion.gate_pos == GatePosition::post_norm;  // before the norm a constant gate cancels
+  const bool gate_scales =
+      options.fusion.gate_pos == GatePosition::post_norm;  // before the norm a constant gate cancels
   std::vector<double> gamma(config.heads);
   const double fa_gate = options.fa.gate_has_bias ? sigmoid(options.fa.gate_bias) : 0.5;
   for (const std::int64_t head : plan.fa_heads) {
@@ -94,7 +96,8 @@ bool needs_calibration(const HybridConfig& hybrid) {
 
 Conversion convert(const Model& teacher, const HeadPlan& plan, const HybridConfig& hybrid,
                    const CalibrationTokens& calibration, std::int64_t seed) {
-  HYDRA_REQUIRE(!teacher.is_hybrid(), "convert: found a hybrid checkpoint, expected a teacher; it was converted already");
+  HYDRA_REQUIRE(!teacher.is_hybrid(),
+                "convert: found a hybrid checkpoint, expected a teacher; it was converted already");
   const Qwen3Config& config = teacher.config.base;
   HYDRA_CHECK(static_cast<std::int64_t>(plan.layers.size()) == config.layers);
   const c10::NoGradGuard no_grad;
@@ -114,7 +117,8 @@ Conversion convert(const Model& teacher, const HeadPlan& plan, const HybridConfi
   }
 
   if (needs_calibration(hybrid)) {
-    const bool calibrate_gamma = hybrid.fusion.mode != FusionMode::none && hybrid.fusion.gamma_init == GammaInit::calibrated;
+    const bool calibrate_gamma =
+        hybrid.fusion.mode != FusionMode::none && hybrid.fusion.gamma_init == GammaInit::calibrated;
     HeadStatistics statistics;
     GdnSums sums;
     at::Tensor rounded_b_bias;
@@ -141,8 +145,7 @@ Conversion convert(const Model& teacher, const HeadPlan& plan, const HybridConfi
     const auto end_layer = [&](std::int64_t layer) {
       HybridAttention& attention = model.layers[layer].hybrid;
       if (calibrate_gamma) {
-        attention.gamma =
-            gamma_values(statistics, plan.layers[layer], config, hybrid, sums, attention.gamma.options());
+        attention.gamma = gamma_values(statistics, plan.layers[layer], config, hybrid, sums, attention.gamma.options());
       }
       if (rounded_b_bias.defined()) {
         attention.gdn.b_bias = rounded_b_bias;

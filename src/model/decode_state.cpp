@@ -31,7 +31,9 @@ at::Tensor empty_history(const at::Tensor& weight, std::int64_t sequences, at::S
 
 std::int64_t DecodeState::bytes() const {
   std::int64_t total = 0;
-  const auto add = [&](const at::Tensor& tensor) { total += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0; };
+  const auto add = [&](const at::Tensor& tensor) {
+    total += tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  };
   for (const LayerState& layer : layers) {
     for (const auto& list : {layer.k, layer.v}) {
       for (const at::Tensor& tensor : list) {
@@ -74,7 +76,8 @@ DecodeState make_decode_state(const Model& model, std::int64_t sequences, StateT
 
 at::Tensor advance(const Model& model, DecodeState& state, const at::Tensor& ids,
                    const std::vector<std::int64_t>& lengths, bool log_scale) {
-  HYDRA_CHECK(lengths.size() == state.length.size(), lengths.size(), " lengths for ", state.length.size(), " sequences");
+  HYDRA_CHECK(lengths.size() == state.length.size(), lengths.size(), " lengths for ", state.length.size(),
+              " sequences");
   const c10::NoGradGuard no_grad;
   const ops::Sequences sequences = ops::make_sequences(lengths, ids.device(), state.length);
   HYDRA_CHECK(sequences.count() == static_cast<std::int64_t>(lengths.size()), "a sequence without new rows");

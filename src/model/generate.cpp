@@ -1,5 +1,5 @@
-// Prompts are prefilled side by side in rounds of bounded rows, and all that have not ended decode together, one row each a
-// step.
+// Prompts are prefilled side by side in rounds of bounded rows, and all that have not ended decode together, one row
+// each a step.
 
 #include "hydrahead/model/generate.hpp"
 
@@ -91,8 +91,8 @@ std::vector<std::int32_t> choose_tokens(const at::Tensor& logits, const std::vec
   const at::Tensor argmax_host = argmax.to(at::kCPU);
   std::vector<std::int32_t> tokens;
   for (std::size_t s = 0; s < prompt_of.size(); ++s) {
-    HYDRA_CHECK(std::isfinite(top_host.const_data_ptr<double>()[s]), "logits of prompt ", prompt_of[s], " at step ", step,
-                " are not finite");
+    HYDRA_CHECK(std::isfinite(top_host.const_data_ptr<double>()[s]), "logits of prompt ", prompt_of[s], " at step ",
+                step, " are not finite");
     tokens.push_back(static_cast<std::int32_t>(argmax_host.const_data_ptr<std::int64_t>()[s]));
   }
   if (options.temperature > 0.0) {
@@ -160,7 +160,8 @@ std::vector<std::vector<std::int32_t>> generate(const Model& model, const Prompt
       const std::int64_t p = prompt_of[s];
       outputs[p].push_back(tokens[s]);
       const bool wanted = !options.on_token || options.on_token(static_cast<std::size_t>(p), tokens[s]);
-      const bool stop = std::find(options.stop_ids.begin(), options.stop_ids.end(), tokens[s]) != options.stop_ids.end();
+      const bool stop =
+          std::find(options.stop_ids.begin(), options.stop_ids.end(), tokens[s]) != options.stop_ids.end();
       const bool stays = wanted && !stop && step + 1 < budget(p);
       if (stays) {
         next.push_back(tokens[s]);

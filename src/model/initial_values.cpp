@@ -1,5 +1,5 @@
-// Initial values of the hybrid attention layer: branch weights are copies of the teacher's rows, never views; new linears are
-// 0 or Xavier; decay and gamma start neutral and are calibrated by convert.cpp.
+// Initial values of the hybrid attention layer: branch weights are copies of the teacher's rows, never views; new
+// linears are 0 or Xavier; decay and gamma start neutral and are calibrated by convert.cpp.
 
 #include "initial_values.hpp"
 

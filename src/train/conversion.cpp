@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 model::CalibrationTokens tokens_of_sources(const RunConfig& config, const model::Qwen3Config& teacher) {
   HYDRA_REQUIRE(!config.data.sources.empty(),
-                "convert: calibration needs text: found no data.sources, expected some (with --config) or --calibration-ids FILE");
+                "convert: calibration needs text: found no data.sources, expected some (with --config) or "
+                "--calibration-ids FILE");
   const std::int64_t context = std::min(config.calibration.context, teacher.max_position);
   const text::Tokenizer tokenizer = text::Tokenizer::load(config.teacher);
   const auto rows = data::make_rows(config.data, context, data::Packing::reset, tokenizer, teacher.vocab_size,
@@ -52,7 +53,8 @@ std::int64_t count_tokens(const model::CalibrationTokens& tokens) {
 
 model::CalibrationTokens read_ids_of_safetensors(const fs::path& file) {
   const auto tensors = io::SafetensorsFile::open(file);
-  HYDRA_REQUIRE(tensors.contains("input_ids"), file.string(), ": found no tensor input_ids, expected one of shape [B, T]");
+  HYDRA_REQUIRE(tensors.contains("input_ids"), file.string(),
+                ": found no tensor input_ids, expected one of shape [B, T]");
   const at::Tensor ids = tensors.load("input_ids");
   HYDRA_REQUIRE(ids.dim() == 2 && (ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt), file.string(),
                 ": input_ids: found shape of ", ids.dim(), " dimensions and type ", at::toString(ids.scalar_type()),
@@ -99,8 +101,8 @@ void log_new_parameters(const model::Conversion& conversion) {
 model::HeadPlan choose_plan(const model::HeadsConfig& heads, const io::HfModelDir& teacher,
                             const model::Qwen3Config& config, std::int64_t seed) {
   const std::string sha256 = teacher.sha256();
-  model::HeadPlan plan = heads.plan.empty() ? model::plan_by_rule(heads, config, seed)
-                                            : model::read_plan(heads.plan, config, sha256);
+  model::HeadPlan plan =
+      heads.plan.empty() ? model::plan_by_rule(heads, config, seed) : model::read_plan(heads.plan, config, sha256);
   plan.teacher_sha256 = sha256;
   return plan;
 }
@@ -133,7 +135,8 @@ model::CalibrationTokens read_calibration_ids(const fs::path& file) {
 }
 
 void run_conversion(const RunConfig& config, const fs::path& out, const fs::path& calibration_ids) {
-  HYDRA_REQUIRE(!fs::exists(out) || fs::is_empty(out), out.string(), ": already holds something; expected a new or empty directory");
+  HYDRA_REQUIRE(!fs::exists(out) || fs::is_empty(out), out.string(),
+                ": already holds something; expected a new or empty directory");
   HYDRA_REQUIRE(!config.teacher.empty(), "teacher: found nothing, expected a Qwen3 directory");
   const auto dir = io::HfModelDir::open(config.teacher);
   const model::ModelConfig teacher_config = model::read_model_config(dir);
@@ -151,8 +154,9 @@ void run_conversion(const RunConfig& config, const fs::path& out, const fs::path
   }
   // fp32 statistics whatever the run's precision: the initial values should not depend on the device.
   model::LoadOptions load;
-  load.device = config.device == DeviceChoice::cpu ? at::Device(at::kCPU)
-                : config.device == DeviceChoice::cuda ? model::choose_device("cuda") : model::choose_device("auto");
+  load.device = config.device == DeviceChoice::cpu    ? at::Device(at::kCPU)
+                : config.device == DeviceChoice::cuda ? model::choose_device("cuda")
+                                                      : model::choose_device("auto");
   const model::Model teacher = model::load_model(dir, load);
   model::Conversion conversion = model::convert(teacher, plan, config.hybrid, calibration, config.seed);
   log_new_parameters(conversion);

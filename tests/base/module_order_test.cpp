@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> order{"base",  "metrics", "config", "text",   "io",    "dist",       "ops",
-                                     "data",  "model",   "eval",   "select", "optim", "checkpoint", "train"};
+const std::vector<std::string> order{"base", "metrics", "config", "text",   "io",    "dist",       "ops",
+                                     "data", "model",   "eval",   "select", "optim", "checkpoint", "train"};
 
 std::ptrdiff_t place(const std::string& module) {
   const auto found = std::find(order.begin(), order.end(), module);

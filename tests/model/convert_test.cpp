@@ -84,7 +84,8 @@ TEST(Convert, NewParametersAreListedAndNothingElseChanges) {
   }
 }
 
-// method.md section 5: with every head FA, RoPE on, no gate, no norm and no log scale the teacher comes back, bit for bit.
+// method.md section 5: with every head FA, RoPE on, no gate, no norm and no log scale the teacher comes back, bit for
+// bit.
 TEST(Convert, IdentityWithAllHeadsFull) {
   HybridConfig options;
   options.fa.rope = true;
@@ -106,7 +107,9 @@ TEST(Convert, EveryOptionGivesFiniteModels) {
     const Conversion conversion = convert_nano(options, reference_heads);
     const at::Tensor ids = at::arange(100, 300, at::kLong);
     const auto sequences = ops::make_sequences({200}, at::kCPU);
-    return at::isfinite(logits_of(conversion.hybrid, forward_hidden(conversion.hybrid, ids, sequences))).all().item<bool>();
+    return at::isfinite(logits_of(conversion.hybrid, forward_hidden(conversion.hybrid, ids, sequences)))
+        .all()
+        .item<bool>();
   };
   HybridConfig silu;
   silu.gdn.gate = GdnGate::silu;

@@ -49,10 +49,13 @@ const Model& hybrid() {
   return model;
 }
 
-at::Tensor as_ids(const std::vector<std::int32_t>& ids) { return at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end()), at::kLong); }
+at::Tensor as_ids(const std::vector<std::int32_t>& ids) {
+  return at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end()), at::kLong);
+}
 
 // The last hidden row after feeding `ids` in pieces of the given sizes (the last size repeats).
-at::Tensor last_hidden(const Model& model, const std::vector<std::int32_t>& ids, const std::vector<std::int64_t>& pieces) {
+at::Tensor last_hidden(const Model& model, const std::vector<std::int32_t>& ids,
+                       const std::vector<std::int64_t>& pieces) {
   DecodeState state = make_decode_state(model, 1, StateType::fp32);
   at::Tensor row;
   const at::Tensor all = as_ids(ids);
@@ -85,7 +88,8 @@ TEST(DecodeState, AnySplitOfAPromptGivesTheSameResult) {
 }
 
 TEST(Generate, ABatchOfUnequalLengthsEqualsEachPromptAlone) {
-  std::vector<std::vector<std::int32_t>> prompts{random_ids(37, 2), random_ids(120, 3), random_ids(1, 4), random_ids(65, 5)};
+  std::vector<std::vector<std::int32_t>> prompts{random_ids(37, 2), random_ids(120, 3), random_ids(1, 4),
+                                                 random_ids(65, 5)};
   GenerateOptions options;
   options.max_new = 20;
   const auto together = generate(hybrid(), prompts, options);
@@ -156,7 +160,7 @@ TEST(Generate, RefusesBadPromptsAndStopsOnASignal) {
 TEST(DecodeState, HoldsKvOfTouchedGroupsOnly) {
   DecodeState state = make_decode_state(hybrid(), 1, StateType::fp32);
   advance(hybrid(), state, as_ids(random_ids(64, 12)), {64}, true);
-  EXPECT_EQ(state.layers[0].k[0].size(1), 1);  // heads 2, 3 share group 1
+  EXPECT_EQ(state.layers[0].k[0].size(1), 1);    // heads 2, 3 share group 1
   EXPECT_FALSE(state.layers[3].k[0].defined());  // no FA head
   EXPECT_FALSE(state.layers[4].gdn.defined());
   EXPECT_EQ(state.layers[5].k[0].size(1), 2);

@@ -44,17 +44,17 @@ template <class... Args>
 }  // namespace hydra
 
 // An invariant of our own code: the message carries file and line.
-#define HYDRA_CHECK(condition, ...)                                                                       \
-  do {                                                                                                    \
-    if (!(condition)) {                                                                                   \
+#define HYDRA_CHECK(condition, ...)                                                                        \
+  do {                                                                                                     \
+    if (!(condition)) {                                                                                    \
       ::hydra::detail::check_failed(#condition, __FILE__, __LINE__, ::hydra::detail::concat(__VA_ARGS__)); \
-    }                                                                                                     \
+    }                                                                                                      \
   } while (false)
 
 // A condition on what the user gave: the message must name the item, what was found and what was expected.
-#define HYDRA_REQUIRE(condition, ...)          \
-  do {                                         \
-    if (!(condition)) {                        \
-      ::hydra::fail_request(__VA_ARGS__);      \
-    }                                          \
+#define HYDRA_REQUIRE(condition, ...)     \
+  do {                                    \
+    if (!(condition)) {                   \
+      ::hydra::fail_request(__VA_ARGS__); \
+    }                                     \
   } while (false)

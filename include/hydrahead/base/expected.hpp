@@ -16,8 +16,8 @@ struct ParseError {
 template <class T>
 class Expected {
  public:
-  Expected(T value) : content_(std::move(value)) {}               // NOLINT(google-explicit-constructor)
-  Expected(ParseError error) : content_(std::move(error)) {}      // NOLINT(google-explicit-constructor)
+  Expected(T value) : content_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
+  Expected(ParseError error) : content_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const { return std::holds_alternative<T>(content_); }
   const std::string& error() const { return std::get<ParseError>(content_).message; }

@@ -19,11 +19,11 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0);
 
-  std::uint32_t next();                       // uniform 32-bit word
-  std::uint32_t below(std::uint32_t n);       // uniform in [0, n), n >= 1; multiply-shift with rejection
-  std::uint64_t below64(std::uint64_t n);     // the same for 64 bits
-  double uniform();                           // [0, 1) with 53 bits
-  double normal();                            // standard normal (Box-Muller)
+  std::uint32_t next();                    // uniform 32-bit word
+  std::uint32_t below(std::uint32_t n);    // uniform in [0, n), n >= 1; multiply-shift with rejection
+  std::uint64_t below64(std::uint64_t n);  // the same for 64 bits
+  double uniform();                        // [0, 1) with 53 bits
+  double normal();                         // standard normal (Box-Muller)
 
   // Fisher-Yates: i = n-1..1, j = below(i+1).
   template <class T>

@@ -6,7 +6,8 @@
 
 namespace hydra {
 
-// Installs the handlers. `extra` names a further signal, for example "USR1" (empty: none); an unknown name is a UserError.
+// Installs the handlers. `extra` names a further signal, for example "USR1" (empty: none); an unknown name is a
+// UserError.
 void install_stop_signals(std::string_view extra = {});
 
 bool stop_requested();

@@ -16,8 +16,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual void all_reduce_sum(at::Tensor& tensor) = 0;                                  // in place
-  virtual void broadcast(at::Tensor& tensor, int root) = 0;                             // in place
+  virtual void all_reduce_sum(at::Tensor& tensor) = 0;                                     // in place
+  virtual void broadcast(at::Tensor& tensor, int root) = 0;                                // in place
   virtual void all_gather(std::vector<at::Tensor>& outputs, const at::Tensor& input) = 0;  // equal shapes
   virtual void reduce_scatter_sum(at::Tensor& output, const std::vector<at::Tensor>& inputs) = 0;
   virtual void barrier() = 0;

@@ -10,8 +10,8 @@ namespace hydra::model {
 // auto | cpu | cuda. auto: cuda if this build has it and a device is there. UserError for cuda without a device.
 at::Device choose_device(const std::string& word);
 
-// precision: auto | fp32 | bf16 | fp64. auto: fp32 on the CPU, bf16 on CUDA. For inference the parameters are stored in the
-// compute type (gamma, A_log, dt_bias stay fp32).
+// precision: auto | fp32 | bf16 | fp64. auto: fp32 on the CPU, bf16 on CUDA. For inference the parameters are stored in
+// the compute type (gamma, A_log, dt_bias stay fp32).
 LoadOptions inference_options(const std::string& device, const std::string& precision);
 
 }  // namespace hydra::model

@@ -42,9 +42,9 @@ struct HeadsConfig {
   std::int64_t min_per_layer = 0;
   HeadUnit unit = HeadUnit::head;
   HeadBudget budget = HeadBudget::heads;
-  std::string layers = "even";                        // layer_wise: even | scores | list
-  std::vector<std::int64_t> layer_list;               // when `layers` is a list
-  std::vector<std::vector<std::int64_t>> always_keep; // [[layer, head], ...]
+  std::string layers = "even";                         // layer_wise: even | scores | list
+  std::vector<std::int64_t> layer_list;                // when `layers` is a list
+  std::vector<std::vector<std::int64_t>> always_keep;  // [[layer, head], ...]
   std::filesystem::path scores = "scores.json";
 };
 void describe(config::Binder& binder, HeadsConfig& value);

@@ -1,5 +1,6 @@
 #pragma once
-// The hybrid attention layer's options (method.md section 4), as the config section `hybrid` and as keys of an exported config.json.
+// The hybrid attention layer's options (method.md section 4), as the config section `hybrid` and as keys of an exported
+// config.json.
 
 #include <cstdint>
 #include <string>

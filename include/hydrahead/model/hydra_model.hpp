@@ -27,19 +27,19 @@ struct ModelConfig {
 
 // Undefined tensors are parts that the options leave out.
 struct TeacherAttention {
-  at::Tensor q, k, v, o;              // [H d, D], [Hkv d, D] x2, [D, H d]
+  at::Tensor q, k, v, o;                      // [H d, D], [Hkv d, D] x2, [D, H d]
   at::Tensor q_bias, k_bias, v_bias, o_bias;  // attention_bias only
-  at::Tensor q_norm, k_norm;          // [d]
+  at::Tensor q_norm, k_norm;                  // [d]
 };
 struct FaBranch {
-  at::Tensor q, k, v, g;              // [H_F d, D], [touched d, D] x2, [H_F d or H_F, D]
+  at::Tensor q, k, v, g;  // [H_F d, D], [touched d, D] x2, [H_F d or H_F, D]
   at::Tensor q_bias, k_bias, v_bias, g_bias;
   at::Tensor q_norm, k_norm;
 };
 struct GdnBranch {
-  at::Tensor q, k, v, z;              // [H_L d, D] x4 (gqa: k, v [Hkv d, D]; headwise z [H_L, D])
+  at::Tensor q, k, v, z;  // [H_L d, D] x4 (gqa: k, v [Hkv d, D]; headwise z [H_L, D])
   at::Tensor q_bias, k_bias, v_bias;
-  at::Tensor a, b, b_bias;            // [H_L, D] x2, [H_L]
+  at::Tensor a, b, b_bias;  // [H_L, D] x2, [H_L]
   at::Tensor q_norm, k_norm, A_log, dt_bias;
   at::Tensor q_conv, k_conv, v_conv;  // [rows, 4]
 };
@@ -47,8 +47,8 @@ struct HybridAttention {
   FaBranch fa;
   GdnBranch gdn;
   at::Tensor shared_q, shared_k, shared_v, shared_q_bias, shared_k_bias, shared_v_bias;  // branch_weights: shared
-  at::Tensor gamma, fusion;           // [H], [H, D]
-  at::Tensor o, o_bias;               // [D, H d], columns in original head order
+  at::Tensor gamma, fusion;                                                              // [H], [H, D]
+  at::Tensor o, o_bias;  // [D, H d], columns in original head order
 };
 struct Layer {
   at::Tensor input_norm, post_attention_norm;  // [D]
@@ -58,12 +58,12 @@ struct Layer {
 };
 struct Model {
   ModelConfig config;
-  at::Tensor embed;                   // [V, D]
+  at::Tensor embed;  // [V, D]
   std::vector<Layer> layers;
-  at::Tensor norm;                    // [D]
-  at::Tensor head;                    // [V, D]; the same tensor as embed when tied
-  at::Tensor rope_frequencies;        // [d/2] fp32, on the device
-  double rope_attention_factor = 1.0; // yarn; multiplies cos and sin
+  at::Tensor norm;                     // [D]
+  at::Tensor head;                     // [V, D]; the same tensor as embed when tied
+  at::Tensor rope_frequencies;         // [d/2] fp32, on the device
+  double rope_attention_factor = 1.0;  // yarn; multiplies cos and sin
   at::ScalarType compute_type = at::kFloat;
 
   bool is_hybrid() const { return config.plan.has_value(); }
@@ -77,7 +77,8 @@ struct Parameter {
   bool attention;      // belongs to the hybrid attention module (trained in align; lr.scale.attention)
   bool keep_fp32;      // gamma, A_log, dt_bias
 };
-// Every defined parameter once (a tied head is not repeated), in a fixed order. The one table of names (weight_names.cpp).
+// Every defined parameter once (a tied head is not repeated), in a fixed order. The one table of names
+// (weight_names.cpp).
 std::vector<Parameter> parameters(Model& model);
 // Parameters that method.md section 10 expects for these options, with shapes: for loading and for checks.
 struct ExpectedTensor {
@@ -89,8 +90,9 @@ std::vector<ExpectedTensor> expected_tensors(const ModelConfig& config);
 // --- loading and saving -----------------------------------------------------------------------------------
 struct LoadOptions {
   at::Device device = at::kCPU;
-  at::ScalarType parameter_type = at::kFloat;  // storage in memory; keep_fp32 parameters stay fp32 (fp64 if this is fp64)
-  at::ScalarType compute_type = at::kFloat;    // activations
+  at::ScalarType parameter_type =
+      at::kFloat;                            // storage in memory; keep_fp32 parameters stay fp32 (fp64 if this is fp64)
+  at::ScalarType compute_type = at::kFloat;  // activations
 };
 // A teacher or hybrid directory. Every parameter has a source: missing, extra or misshapen tensors end in a UserError.
 Model load_model(const std::filesystem::path& dir, const LoadOptions& options);
@@ -123,9 +125,9 @@ void save_model(Model& model, const std::filesystem::path& dir, const SaveOption
 struct DecodeState;
 
 struct ForwardOptions {
-  bool log_scale = false;             // s_t on the FA queries
-  bool recompute = false;             // per-layer activation checkpointing
-  DecodeState* state = nullptr;       // KV and GDN states are read and advanced (no autograd); its lengths are the caller's
+  bool log_scale = false;        // s_t on the FA queries
+  bool recompute = false;        // per-layer activation checkpointing
+  DecodeState* state = nullptr;  // KV and GDN states are read and advanced (no autograd); its lengths are the caller's
   // Called for each layer with the attention sublayer's input [N, D] (after the norm) and output [N, D] (after W_O).
   std::function<void(std::int64_t layer, const at::Tensor& input, const at::Tensor& output)> attention_tap;
   // Called with the residual stream before layer 0, and after each layer.

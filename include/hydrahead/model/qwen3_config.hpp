@@ -10,9 +10,9 @@
 namespace hydra::model {
 
 struct RopeConfig {
-  double theta = 0.0;          // no default: a missing base is an error
+  double theta = 0.0;            // no default: a missing base is an error
   std::string type = "default";  // default | yarn; anything else is refused
-  double factor = 1.0;         // yarn: used as given, never recomputed
+  double factor = 1.0;           // yarn: used as given, never recomputed
   std::int64_t original_max_position = 0;
   double beta_fast = 32.0, beta_slow = 1.0;
   double attention_factor = 0.0;  // 0: 0.1 ln(factor) + 1
@@ -26,9 +26,9 @@ struct Qwen3Config {
   bool tie_word_embeddings = false;
   bool attention_bias = false;
   RopeConfig rope;
-  std::string dtype = "bfloat16";           // storage type of the checkpoint: bfloat16 | float16 | float32
-  std::vector<std::int64_t> stop_ids;       // generation_config's eos, then config's; all are honoured
-  Json source;                              // the file as read: unknown keys survive export
+  std::string dtype = "bfloat16";      // storage type of the checkpoint: bfloat16 | float16 | float32
+  std::vector<std::int64_t> stop_ids;  // generation_config's eos, then config's; all are honoured
+  Json source;                         // the file as read: unknown keys survive export
 
   std::int64_t group_size() const { return heads / kv_heads; }
 };

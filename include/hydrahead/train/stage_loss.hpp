@@ -13,8 +13,8 @@ namespace hydra::train {
 
 // A micro-batch on the device. Rows are flat; labels[i] < 0 means that row i is not counted by KL and CE.
 struct DeviceBatch {
-  at::Tensor ids;      // [N] int64
-  at::Tensor labels;   // [N] int64
+  at::Tensor ids;     // [N] int64
+  at::Tensor labels;  // [N] int64
   ops::Sequences sequences;
 };
 
@@ -36,8 +36,8 @@ struct DistillOptions {
 // Detached fp64 scalars on the device. `loss` is this micro-batch's share of the global loss (already divided).
 struct StageLoss {
   at::Tensor loss;
-  at::Tensor mse, kl, ce;              // undefined where the stage has no such term; shares like `loss`, without weights
-  std::vector<at::Tensor> layer_mse;   // align only
+  at::Tensor mse, kl, ce;             // undefined where the stage has no such term; shares like `loss`, without weights
+  std::vector<at::Tensor> layer_mse;  // align only
 };
 
 // divisor: the global number of counted positions (align: of all positions). backward: accumulate into .grad of the
