@@ -22,7 +22,7 @@ void print(const model::GoldenReport& report) {
   std::printf("%-34s %8s  %13s  %9s  %-32s  %-6s %s\n", "kind", "compared", "largest error", "tolerance", "measure",
               "result", "at");
   for (const model::GoldenLine& line : report.lines) {
-    std::printf("%-34s %8lld  %13.3e  %9.0e  %-32s  %-6s %s\n", line.kind.c_str(),
+    std::printf("%-34s %8lld  %13.3e  %9.1e  %-32s  %-6s %s\n", line.kind.c_str(),
                 static_cast<long long>(line.compared), line.error, line.tolerance, line.measure.c_str(),
                 line.error <= line.tolerance ? "PASS" : "FAIL", line.where.c_str());
   }
