@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace hydra::kernels {
+#include "kernels/element.h"
 
-enum class Element : std::int32_t { fp32, bf16 };
+namespace hydra::kernels {
 
 // Rows of logits of one chunk, all row-major with `columns` elements a row.
 struct KlCeParams {
