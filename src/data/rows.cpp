@@ -16,7 +16,8 @@
 namespace hydra::data {
 namespace {
 
-constexpr std::int64_t borrowed_essay_tokens = 2'000'000;
+constexpr std::int64_t essay_tokens = 2'000'000;  // borrowed from the run's own text
+constexpr std::int64_t essay_stretch = 4096;
 
 class MixtureRows : public RowSource {
  public:
@@ -38,15 +39,22 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& source) {
   return std::stoull(hash.substr(0, 16), nullptr, 16);
 }
 
-// Essay text for haystacks out of the run's own text: windows spread evenly over it.
-std::string borrowed_essay(const TokenWindows& windows, std::int64_t context, const text::Tokenizer& tokenizer) {
-  const std::int64_t taken =
-      std::min(windows.full_windows(), std::max<std::int64_t>(1, borrowed_essay_tokens / context));
+// About `tokens` tokens of a source's text for haystacks: stretches spread evenly over all of it, documents apart.
+std::string borrowed_text(const TokenWindows& windows, std::int64_t tokens, const text::Tokenizer& tokenizer,
+                          text::TokenId end_token) {
+  const std::int64_t stretches = (windows.tokens() + essay_stretch - 1) / essay_stretch;
+  const std::int64_t taken = std::clamp<std::int64_t>(tokens / essay_stretch, 1, stretches);
   std::string text;
   for (std::int64_t i = 0; i < taken; ++i) {
-    text += tokenizer.decode(windows.window(i * windows.full_windows() / taken).ids, true) + " ";
+    const std::int64_t begin = i * stretches / taken * essay_stretch;
+    const std::vector<std::int32_t> ids = windows.stretch(begin, std::min(begin + essay_stretch, windows.tokens())).ids;
+    for (auto from = ids.begin(); from != ids.end();) {
+      const auto to = std::find(from, ids.end(), end_token);
+      text += tokenizer.decode(std::span(from, to), true) + " ";
+      from = to == ids.end() ? to : to + 1;
+    }
   }
-  return fold_whitespace(text);
+  return text;
 }
 
 }  // namespace
@@ -56,11 +64,13 @@ std::unique_ptr<RowSource> make_rows(const DataConfig& config, std::int64_t cont
   const text::TokenId end_token = end_of_document(tokenizer, {});
   std::vector<std::unique_ptr<RowSource>> sources;
   std::vector<double> weights;
+  bool synthetic = false;
+  double text_weight = 0;
+  for (const auto& [name, source] : config.sources) {
+    synthetic = synthetic || (source.weight > 0 && source.synthetic != Synthetic::none);
+    text_weight += source.synthetic == Synthetic::none ? source.weight : 0;
+  }
   std::string borrowed;
-  const bool synthetic = std::any_of(config.sources.begin(), config.sources.end(), [](const auto& entry) {
-    return entry.second.weight > 0 && entry.second.synthetic != Synthetic::none;
-  });
-  Corpora corpora = synthetic ? load_corpora() : Corpora{};
   for (const auto& [name, source] : config.sources) {  // files first: synthetic rows may borrow their text
     if (source.weight == 0 || source.synthetic != Synthetic::none) {
       continue;
@@ -71,16 +81,23 @@ std::unique_ptr<RowSource> make_rows(const DataConfig& config, std::int64_t cont
         end_token, seed_of(seed, name));
     HYDRA_REQUIRE(windows->full_windows() > 0, key, ": ", source.path.string(), " holds ", windows->tokens(),
                   " tokens; one row needs ", context, " (the stage's context)");
-    if (synthetic && corpora.essay.empty() && borrowed.empty()) {
-      borrowed = borrowed_essay(*windows, context, tokenizer);
+    if (synthetic) {
+      const double share = source.weight / text_weight;
+      borrowed += borrowed_text(*windows, static_cast<std::int64_t>(share * essay_tokens), tokenizer, end_token);
     }
     sources.push_back(std::move(windows));
     weights.push_back(source.weight);
   }
-  if (synthetic && corpora.essay.empty()) {
-    corpora.essay = std::move(borrowed);
-    log_info("retrieval rows: no essay text in the cache (tools/fetch_essay.py makes it); haystacks are made of ",
-             corpora.essay.empty() ? "noise and needles only" : "the run's own text, noise and needles");
+  Corpora corpora = synthetic ? load_corpora() : Corpora{};
+  if (synthetic) {
+    // The cached essay is the haystack of `eval niah`, and parts of it may be held out: only without text of the run.
+    const char* origin = corpora.essay.empty() ? "none (no text source, and tools/fetch_essay.py was not run)"
+                                               : "the cached essay, as there is no text source";
+    if (std::string own = fold_whitespace(borrowed); !own.empty()) {
+      corpora.essay = std::move(own);
+      origin = "the run's own text";
+    }
+    log_info("retrieval rows: essay text is ", origin, ", ", corpora.essay.size(), " bytes");
   }
   for (const auto& [name, source] : config.sources) {
     if (source.weight == 0 || source.synthetic == Synthetic::none) {

@@ -75,8 +75,12 @@ Row TokenWindows::row(std::uint64_t index) const {
 }
 
 Row TokenWindows::window(std::int64_t window) const {
-  const std::int64_t begin = window * context_, end = std::min(begin + context_, tokens());
-  HYDRA_CHECK(window >= 0 && begin < end, name_, ": window ", window, " of ", full_windows());
+  const std::int64_t begin = window * context_;
+  return stretch(begin, std::min(begin + context_, tokens()));
+}
+
+Row TokenWindows::stretch(std::int64_t begin, std::int64_t end) const {
+  HYDRA_CHECK(begin >= 0 && begin < end && end <= tokens(), name_, ": tokens ", begin, " to ", end, " of ", tokens());
   Row row;
   row.ids.resize(static_cast<std::size_t>(end - begin));
   row.labels.assign(row.ids.size(), -1);

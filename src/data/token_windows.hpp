@@ -27,6 +27,8 @@ class TokenWindows : public RowSource {
   Row row(std::uint64_t index) const override;
   // The window-th stretch of the stream; the last one may be shorter.
   Row window(std::int64_t window) const;
+  // Tokens [begin, end) of the stream as a row.
+  Row stretch(std::int64_t begin, std::int64_t end) const;
 
  private:
   // Tokens [offset, offset + out.size()) of a document, its end token included.

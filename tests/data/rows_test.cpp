@@ -300,6 +300,61 @@ TEST_F(Rows, AMixtureIsAFunctionOfSeedAndIndex) {
   EXPECT_EQ(differing, 50);
 }
 
+// The essay text of retrieval rows: what is cached for `eval niah` may be held out, so the run's own text comes first.
+class BorrowedEssay : public Rows {
+ protected:
+  void SetUp() override {
+    Rows::SetUp();
+    fs::create_directory(dir_.path() / "hydrahead");
+    write("hydrahead/austen.txt", marked("Quixotically", 5));
+  }
+  // Prose in which every fifth word is `marker`.
+  static std::string marked(const std::string& marker, std::uint64_t seed) {
+    std::string text;
+    for (std::uint64_t i = 0; i < 4000; ++i) {
+      text += test::make_prose(4, 1000 * seed + i) + " " + marker + " ";
+    }
+    return text;
+  }
+  static std::string retrieval_text(DataConfig config) {
+    config.sources["needles"].synthetic = Synthetic::retrieval;
+    const auto rows = make(config);
+    std::string text;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const Row row = rows->row(i);
+      text += row.documents.front().starts_with("needles:") ? nano_tokenizer().decode(row.ids) : "";
+    }
+    return text;
+  }
+  static bool has(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
+};
+
+TEST_F(BorrowedEssay, IsTheRunsOwnTextAndNotTheCachedOne) {
+  DataConfig config = books(write("books.txt", marked("Zanzibar", 6)));
+  config.sources["letters"].path = write("letters.txt", marked("Yggdrasil", 7));
+  const std::string text = retrieval_text(config);
+  EXPECT_FALSE(has(text, "Quixotically"));
+  EXPECT_TRUE(has(text, "Zanzibar"));
+  EXPECT_TRUE(has(text, "Yggdrasil"));
+}
+
+TEST_F(BorrowedEssay, IsDecodedFromTokenFiles) {
+  {
+    TokenFileWriter writer(dir_.path() / "tokens", nano_rows);
+    for (std::uint64_t document = 0; document < 4; ++document) {
+      auto ids = nano_tokenizer().encode(marked("Zanzibar", 10 + document));
+      ids.push_back(end_token);
+      writer.add_document(ids);
+    }
+    writer.commit({{"tokenizer_sha256", nano_tokenizer().sha256()}});
+  }
+  const std::string text = retrieval_text(books(dir_.path() / "tokens"));
+  EXPECT_FALSE(has(text, "Quixotically"));
+  EXPECT_TRUE(has(text, "Zanzibar"));
+}
+
+TEST_F(BorrowedEssay, IsTheCachedOneWithoutTextSources) { EXPECT_TRUE(has(retrieval_text({}), "Quixotically")); }
+
 TEST_F(Rows, ValidationIsTheStartOfTheTextInOrder) {
   ValidationConfig config;
   EXPECT_TRUE(validation_rows(config, 128, Packing::reset, nano_tokenizer(), nano_rows).empty());
