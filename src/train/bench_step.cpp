@@ -55,7 +55,8 @@ struct Timing {
   double median() const {
     std::vector<double> sorted = seconds;
     std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
+    const std::size_t half = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
   }
   void add(double value) { first_seconds > 0 ? seconds.push_back(value) : static_cast<void>(first_seconds = value); }
 };
