@@ -1,0 +1,127 @@
+#pragma once
+// What the scans over a sequence's chunks share: which rows a block works on, and moving states between registers and
+// memory. A scan keeps the state transposed, S^T [V, K], in the registers of one warpgroup per 64 rows of V.
+
+#include "kernels/gated_delta/chunk_loads.cuh"
+
+namespace hydra::kernels {
+
+// One sequence and head.
+struct SequenceRange {
+  std::int64_t first_row;
+  std::int64_t first_slot;
+  int length;
+  int chunks;
+};
+__device__ __forceinline__ SequenceRange sequence_range(const std::int32_t* offsets, int sequence) {
+  const std::int64_t first = offsets[sequence];
+  const int length = static_cast<int>(offsets[sequence + 1] - first);
+  return {first, first / kGatedDeltaChunk + sequence, length, (length + kGatedDeltaChunk - 1) / kGatedDeltaChunk};
+}
+
+__device__ __forceinline__ const void* head_rows(const ConstHeadRows& rows, std::int64_t row, int head, int column = 0) {
+  return static_cast<const char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride + column) * 2;
+}
+
+// Accumulators of a warpgroup <-> [64, kColumns] fp32 rows (row stride kColumns); null reads as zero.
+template <int kColumns>
+__device__ __forceinline__ void read_state(float (&s)[kColumns / 8][4], const float* from, int warp) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int row = warp * 16 + (lane >> 2);
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+    const int column = n * 8 + (lane & 3) * 2;
+    float2 low{};
+    float2 high{};
+    if (from != nullptr) {
+      low = *reinterpret_cast<const float2*>(from + row * kColumns + column);
+      high = *reinterpret_cast<const float2*>(from + (row + 8) * kColumns + column);
+    }
+    s[n][0] = low.x;
+    s[n][1] = low.y;
+    s[n][2] = high.x;
+    s[n][3] = high.y;
+  }
+}
+template <int kColumns>
+__device__ __forceinline__ void write_state(const float (&s)[kColumns / 8][4], float* to, int warp) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int row = warp * 16 + (lane >> 2);
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+    const int column = n * 8 + (lane & 3) * 2;
+    *reinterpret_cast<float2*>(to + row * kColumns + column) = make_float2(s[n][0], s[n][1]);
+    *reinterpret_cast<float2*>(to + (row + 8) * kColumns + column) = make_float2(s[n][2], s[n][3]);
+  }
+}
+
+// Writes 16 rows of A operands (bf16, kColumns wide, one warp) to rows of global memory, 16 bytes at a time. `staging`:
+// 16 rows of kColumns * 2 bytes of this warp.
+template <int kColumns>
+__device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kColumns / 16][4], void* to,
+                                                   std::uint32_t staging) {
+  constexpr int kPieces = kColumns / 8;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int g = lane >> 2;
+  const auto at = [&](int row, int piece) {
+    return staging + static_cast<std::uint32_t>((row * kPieces + (piece ^ (row & 7))) * 16);
+  };
+#pragma unroll
+  for (int step = 0; step < kColumns / 16; ++step) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      store_shared(at(g + (i & 1) * 8, step * 2 + (i >> 1)) + static_cast<std::uint32_t>((lane & 3) * 4), a[step][i]);
+    }
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = lane; i < 16 * kPieces; i += 32) {
+    const int row = i / kPieces;
+    const int piece = i % kPieces;
+    static_cast<uint4*>(to)[i] = load_shared_16(at(row, piece));
+  }
+  __syncwarp();
+}
+
+// Writes the transpose of a warp's accumulators: columns are the chunk's tokens, the 16 rows are 16 consecutive columns
+// of `to`, whose rows are tokens. Rows from `rows` on are left out. `staging`: 64 x 32 bytes of this warp.
+template <bool kStoreMatrix>
+__device__ __forceinline__ void write_transposed(const float (&acc)[8][4], void* to, std::int64_t row_stride, int rows,
+                                                 std::uint32_t staging) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const auto at = [&](int token, int piece) {
+    return staging + static_cast<std::uint32_t>(token * 32 + ((piece ^ ((token >> 2) & 1)) << 4));
+  };
+#pragma unroll
+  for (int n = 0; n < 8; n += 2) {
+    const std::uint32_t r[4] = {pack_bf16(acc[n][0], acc[n][1]), pack_bf16(acc[n][2], acc[n][3]),
+                                pack_bf16(acc[n + 1][0], acc[n + 1][1]), pack_bf16(acc[n + 1][2], acc[n + 1][3])};
+    if constexpr (kStoreMatrix) {
+#if __CUDA_ARCH__ >= 900
+      const auto address = at(8 * (n + (lane >> 4)) + (lane & 7), (lane >> 3) & 1);
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),
+                   "r"(r[1]), "r"(r[2]), "r"(r[3])
+                   : "memory");
+#endif
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        store_shared(at(8 * (n + (i >> 1)) + (lane >> 2), i & 1) + static_cast<std::uint32_t>((lane & 3) * 4),
+                     transpose_matrix(r[i]));
+      }
+    }
+  }
+  __syncwarp();
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int token = i * 16 + (lane >> 1);
+    const int piece = lane & 1;
+    if (token < rows) {
+      *reinterpret_cast<uint4*>(static_cast<char*>(to) + (token * row_stride + piece * 8) * 2) =
+          load_shared_16(at(token, piece));
+    }
+  }
+  __syncwarp();
+}
+
+}  // namespace hydra::kernels

@@ -1,0 +1,376 @@
+#pragma once
+// The forward scan over the chunks of one sequence and head (kernels.md sections 1 and 4), states transposed:
+//   W^T = V^T - S^T (gamma K)^T        U^T = beta W^T + (beta W^T) strict_lower(R)^T,   R = Gamma (I + L)^-1
+//   O^T = scale gamma S^T Q^T + U^T P^T,  P = scale Gamma lower(Q K^T)      S^T <- gamma_C S^T + (rest U)^T K
+// Warpgroups: state (one per 64 rows of V), then one that forms R and P a chunk ahead, then the producer of tiles.
+
+#include "kernels/gated_delta/chunk_inverse.cuh"
+#include "kernels/gated_delta/scan_common.cuh"
+#include "kernels/gated_delta/tensor_core.cuh"
+
+namespace hydra::kernels {
+
+// kStatesOnly: no output; reads the inverse instead of forming it, and writes the states for the backward pass.
+template <int kSize, int kGroups, bool kWgmma, bool kStatesOnly>
+struct ScanForwardShared {
+  static constexpr int kStages = 3;
+  static constexpr int kKTile = kSize / 64 * kTileBytes;
+  static constexpr int kQTile = kStatesOnly ? 0 : kKTile;
+  static constexpr int kVTile = kGroups * kTileBytes;
+  static constexpr int kInverseTile = kStatesOnly ? kTileBytes : 0;
+  static constexpr int kStage = kKTile + kQTile + kVTile + kInverseTile;
+  static constexpr int kFactor = (kStatesOnly ? 1 : 2) * kTileBytes;  // R, P
+  static constexpr int kFactors = kStages * kStage;                   // two slots
+  static constexpr int kInverse = kFactors + 2 * kFactor;             // fp16 tile of the inverse
+  static constexpr int kScratch = kInverse + (kStatesOnly ? 0 : kTileBytes);
+  static constexpr int kStaging = kScratch + (kStatesOnly ? 0 : kInverseScratchBytes);
+  static constexpr int kStagingWarp = kStatesOnly ? 16 * kSize * 2 : 64 * 32;
+  static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
+  static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
+  static constexpr int kBytes = kBarriers + 16 * 8 + 1024;  // the base is aligned to 1024 at run time
+  // With setmaxnreg the producer is a warpgroup that gives up its registers; without, the factors' warpgroup loads too.
+  static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
+};
+
+// Barriers of the block: full and empty per stage, then full and empty per factor slot.
+template <int kStages>
+struct ScanBarriers {
+  std::uint32_t base;
+  __device__ std::uint32_t full(int stage) const { return base + static_cast<std::uint32_t>(stage * 8); }
+  __device__ std::uint32_t empty(int stage) const { return base + static_cast<std::uint32_t>((kStages + stage) * 8); }
+  __device__ std::uint32_t factors_full(int slot) const {
+    return base + static_cast<std::uint32_t>((2 * kStages + slot) * 8);
+  }
+  __device__ std::uint32_t factors_empty(int slot) const {
+    return base + static_cast<std::uint32_t>((2 * kStages + 2 + slot) * 8);
+  }
+  // `consumers` warps read the tiles, `readers` of them the factors, which 4 warps write.
+  __device__ void init(int consumers, int readers) const {
+    for (int i = 0; i < kStages; ++i) {
+      barrier_init(full(i), kProducerThreads + 32);  // copies of every producer thread, gates of one warp
+      barrier_init(empty(i), consumers);
+    }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(factors_full(i), 4);
+      barrier_init(factors_empty(i), readers);
+    }
+  }
+};
+
+// Counts a warp's arrival once all its lanes are through.
+__device__ __forceinline__ void arrive_warp(std::uint32_t barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    barrier_arrive(barrier);
+  }
+}
+
+template <int kSize, int kGroups, bool kWgmma, bool kStatesOnly>
+__device__ void scan_forward(const ScanForwardParams& p, char* memory) {
+  using Shared = ScanForwardShared<kSize, kGroups, kWgmma, kStatesOnly>;
+  constexpr int kStages = Shared::kStages;
+  const int sequence = static_cast<int>(blockIdx.x / static_cast<unsigned>(p.in.shape.heads));
+  const int head = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.in.shape.heads));
+  const int key_head = head / (p.in.shape.heads / p.in.shape.key_heads);
+  const int first_value = static_cast<int>(blockIdx.y) * kGroups * 64;
+  const auto range = sequence_range(p.in.offsets, sequence);
+  const int group = static_cast<int>(threadIdx.x / 128);
+  const int warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int t = lane & 3;
+
+  const auto base = (shared_address(memory) + 1023U) & ~1023U;
+  const auto gates_of = [&](int stage) {
+    return base + static_cast<std::uint32_t>(Shared::kGates + stage * static_cast<int>(sizeof(ChunkGates)));
+  };
+  const auto stage_of = [&](int stage) { return base + static_cast<std::uint32_t>(stage * Shared::kStage); };
+  const auto factor_of = [&](int slot) {
+    return base + static_cast<std::uint32_t>(Shared::kFactors + slot * Shared::kFactor);
+  };
+  const ScanBarriers<kStages> barriers{base + Shared::kBarriers};
+  if (threadIdx.x == 0) {
+    barriers.init((kGroups + 1) * 4, kGroups * 4);
+  }
+  clear_tiles(base + Shared::kFactors, 2 * Shared::kFactor, Shared::kThreads);  // above the diagonal they stay zero
+  __syncthreads();
+  const auto heads = static_cast<std::int64_t>(p.in.shape.heads);
+
+  // Loads chunk c once its stage is free.
+  const auto load_chunk = [&](int c) {
+    const int thread = static_cast<int>(threadIdx.x % 128);
+    const int stage = c % kStages;
+    barrier_wait(barriers.empty(stage), (static_cast<std::uint32_t>(c / kStages) & 1U) ^ 1U);
+    const int rows = range.length - c * 64 < 64 ? range.length - c * 64 : 64;
+    const auto row = range.first_row + c * 64;
+    const auto k_tile = stage_of(stage);
+    GateValues gates{};
+    if (warp == 0) {
+      gates = read_gates(p.in.g + row * heads + head, p.in.beta + row * heads + head, heads, rows);
+    }
+    load_tiles<kSize>(k_tile, head_rows(p.in.k, row, key_head), p.in.k.row_stride, rows, thread);
+    if constexpr (!kStatesOnly) {
+      load_tiles<kSize>(k_tile + Shared::kKTile, head_rows(p.in.q, row, key_head), p.in.q.row_stride, rows, thread);
+    }
+    const auto v_tile = k_tile + Shared::kKTile + Shared::kQTile;
+    load_tiles<kGroups * 64>(v_tile, head_rows(p.in.v, row, head, first_value), p.in.v.row_stride, rows, thread);
+    if constexpr (kStatesOnly) {
+      const auto* inverse = static_cast<const char*>(p.inverse) + ((range.first_slot + c) * heads + head) * kTileBytes;
+      load_tiles<64>(v_tile + Shared::kVTile, inverse, 64, 64, thread);
+    }
+    barrier_arrive_after_copies(barriers.full(stage));
+    if (warp == 0) {
+      write_gates(*reinterpret_cast<ChunkGates*>(memory + (gates_of(stage) - shared_address(memory))), gates);
+      barrier_arrive(barriers.full(stage));
+    }
+  };
+
+  if (group < kGroups) {
+    if constexpr (kWgmma) {
+      set_registers_up<kGroups == 2 ? 192 : 216>();
+    }
+    const int value = first_value + group * 64;
+    const auto state_offset = ((sequence * heads + head) * kSize + value) * kSize;
+    float s[kSize / 8][4];
+    read_state<kSize>(s, p.in.initial_state == nullptr ? nullptr : p.in.initial_state + state_offset, warp);
+    const auto staging =
+        base + static_cast<std::uint32_t>(Shared::kStaging + (group * 4 + warp) * Shared::kStagingWarp);
+    for (int c = 0; c < range.chunks; ++c) {
+      const int stage = c % kStages;
+      const int slot = c & 1;
+      const auto k_tile = stage_of(stage);
+      const auto q_tile = k_tile + Shared::kKTile;
+      const auto v_tile = k_tile + static_cast<std::uint32_t>(Shared::kKTile + Shared::kQTile + group * kTileBytes);
+      const auto gates = gates_of(stage);
+      std::uint32_t operand[kSize / 16][4];
+#pragma unroll
+      for (int step = 0; step < kSize / 16; ++step) {
+        pack_operand(operand[step], s[2 * step], s[2 * step + 1]);
+      }
+      barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(c / kStages) & 1U);
+      fence_for_wgmma();
+      float w[8][4];
+      float o[8][4];
+      begin_products<kWgmma>();
+      multiply<kWgmma, 8, 0, false, true>(w, operand[0], k_tile, 0);
+#pragma unroll
+      for (int step = 1; step < kSize / 16; ++step) {
+        multiply<kWgmma, 8, 0, false, false>(w, operand[step], k_tile, step);
+      }
+      end_products<kWgmma>();
+      if constexpr (!kStatesOnly) {
+        multiply<kWgmma, 8, 0, false, true>(o, operand[0], q_tile, 0);
+#pragma unroll
+        for (int step = 1; step < kSize / 16; ++step) {
+          multiply<kWgmma, 8, 0, false, false>(o, operand[step], q_tile, step);
+        }
+        end_products<kWgmma>();
+      } else {
+        auto* to = static_cast<char*>(p.states) +
+                   (((range.first_slot + c) * heads + head) * kSize + value + warp * 16) * kSize * 2;
+        write_operand_rows<kSize>(operand, to, staging);
+      }
+      std::uint32_t v[4][4];  // blocks 2i, 2i + 1 of V^T
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        load_matrices_transposed(
+            v[i], tile_address(v_tile, 8 * (2 * i + (lane >> 4)) + (lane & 7), warp * 2 + ((lane >> 3) & 1)));
+      }
+      wait_products<kWgmma, 0>();
+      pin(w);
+      std::uint32_t bw[4][4];
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+        const auto gamma = load_shared_float2(gates + offsetof(ChunkGates, gamma) + column);
+        const auto beta = load_shared_float2(gates + offsetof(ChunkGates, beta) + column);
+        const auto low = v[n / 2][(n & 1) * 2];
+        const auto high = v[n / 2][(n & 1) * 2 + 1];
+        w[n][0] = beta.x * (low_bf16(low) - gamma.x * w[n][0]);
+        w[n][1] = beta.y * (high_bf16(low) - gamma.y * w[n][1]);
+        w[n][2] = beta.x * (low_bf16(high) - gamma.x * w[n][2]);
+        w[n][3] = beta.y * (high_bf16(high) - gamma.y * w[n][3]);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        pack_operand(bw[i], w[2 * i], w[2 * i + 1]);
+      }
+      pin(bw);
+      barrier_wait(barriers.factors_full(slot), static_cast<std::uint32_t>(c >> 1) & 1U);
+      fence_for_wgmma();
+      const auto r_tile = factor_of(slot);
+      begin_products<kWgmma>();
+      multiply_lower<kWgmma>(w, bw, r_tile);
+      end_products<kWgmma>();
+      wait_products<kWgmma, 0>();
+      pin(w);
+      std::uint32_t u[4][4];
+      std::uint32_t ru[4][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        pack_operand(u[i], w[2 * i], w[2 * i + 1]);
+      }
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+        const auto rest = load_shared_float2(gates + offsetof(ChunkGates, rest) + column);
+        ru[n / 2][(n & 1) * 2] = pack_bf16(rest.x * w[n][0], rest.y * w[n][1]);
+        ru[n / 2][(n & 1) * 2 + 1] = pack_bf16(rest.x * w[n][2], rest.y * w[n][3]);
+      }
+      pin(u);
+      pin(ru);
+      const float decay = load_shared_float(gates + offsetof(ChunkGates, gamma) + 63 * 4);
+#pragma unroll
+      for (int n = 0; n < kSize / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          s[n][i] *= decay;
+        }
+      }
+      begin_products<kWgmma>();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        multiply<kWgmma, kSize / 8, 0, true, false>(s, ru[step], k_tile, step);
+      }
+      end_products<kWgmma>();
+      if constexpr (!kStatesOnly) {
+        pin(o);
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+          const auto gamma = load_shared_float2(gates + offsetof(ChunkGates, gamma) + column);
+          o[n][0] *= p.in.scale * gamma.x;
+          o[n][1] *= p.in.scale * gamma.y;
+          o[n][2] *= p.in.scale * gamma.x;
+          o[n][3] *= p.in.scale * gamma.y;
+        }
+        begin_products<kWgmma>();
+        multiply_lower<kWgmma>(o, u, r_tile + kTileBytes);
+        end_products<kWgmma>();
+        wait_products<kWgmma, 0>();
+        pin(o);
+        auto* to = static_cast<char*>(p.output.data) +
+                   ((range.first_row + c * 64) * p.output.row_stride + head * p.output.head_stride + value + warp * 16) * 2;
+        write_transposed<kWgmma>(o, to, p.output.row_stride, range.length - c * 64, staging);
+      }
+      wait_products<kWgmma, 0>();
+      pin(s);
+      arrive_warp(barriers.empty(stage));
+      arrive_warp(barriers.factors_empty(slot));
+    }
+    if (p.final_state != nullptr) {
+      write_state<kSize>(s, p.final_state + state_offset, warp);
+    }
+  } else if (group == kGroups) {
+    if constexpr (kWgmma) {
+      set_registers_down<kGroups == 2 ? 88 : 128>();
+    }
+    const int g = lane >> 2;
+    const int row = warp * 16 + g;
+    if constexpr (!kWgmma) {
+      for (int c = 0; c < kStages - 1 && c < range.chunks; ++c) {
+        load_chunk(c);
+      }
+    }
+    for (int c = 0; c < range.chunks; ++c) {
+      const int stage = c % kStages;
+      const int slot = c & 1;
+      const auto k_tile = stage_of(stage);
+      const auto gates = gates_of(stage);
+      const auto r_tile = factor_of(slot);
+      const auto inverse_offset = ((range.first_slot + c) * heads + head) * 64 * 64;
+      barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(c / kStages) & 1U);
+      fence_for_wgmma();
+      const float total_low = load_shared_float(gates + offsetof(ChunkGates, total) + row * 4);
+      const float total_high = load_shared_float(gates + offsetof(ChunkGates, total) + (row + 8) * 4);
+      const auto decay_to = [&](float from_low, float at) { return exp2_fast(at - from_low); };
+      if constexpr (kStatesOnly) {
+        const auto x_tile = k_tile + Shared::kKTile + Shared::kVTile;
+        barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(c >> 1) & 1U) ^ 1U);
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          if (n / 2 <= warp) {
+            const int column = n * 8 + 2 * t;
+            const auto total = load_shared_float2(gates + offsetof(ChunkGates, total) + column * 4);
+            const auto low = load_shared(tile_address(x_tile, row, n) + static_cast<std::uint32_t>(4 * t));
+            const auto high = load_shared(tile_address(x_tile, row + 8, n) + static_cast<std::uint32_t>(4 * t));
+            store_shared(tile_address(r_tile, row, n) + static_cast<std::uint32_t>(4 * t),
+                         pack_bf16(column < row ? low_bf16(low) * decay_to(total.x, total_low) : 0.0F,
+                                   column + 1 < row ? high_bf16(low) * decay_to(total.y, total_low) : 0.0F));
+            store_shared(tile_address(r_tile, row + 8, n) + static_cast<std::uint32_t>(4 * t),
+                         pack_bf16(column < row + 8 ? low_bf16(high) * decay_to(total.x, total_high) : 0.0F,
+                                   column + 1 < row + 8 ? high_bf16(high) * decay_to(total.y, total_high) : 0.0F));
+          }
+        }
+      } else {
+        const auto x_tile = base + static_cast<std::uint32_t>(Shared::kInverse);
+        float l[8][4];
+        multiply_tiles<kWgmma, kSize>(l, k_tile, k_tile, warp);
+        const float beta_low = load_shared_float(gates + offsetof(ChunkGates, beta) + row * 4);
+        const float beta_high = load_shared_float(gates + offsetof(ChunkGates, beta) + (row + 8) * 4);
+        wait_products<kWgmma, 0>();
+        pin(l);
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          l[n][0] *= beta_low;
+          l[n][1] *= beta_low;
+          l[n][2] *= beta_high;
+          l[n][3] *= beta_high;
+        }
+        invert_unit_lower(l, x_tile, base + static_cast<std::uint32_t>(Shared::kScratch), warp, 1);
+        float qk[8][4];
+        multiply_tiles<kWgmma, kSize>(qk, k_tile + Shared::kKTile, k_tile, warp);
+        __syncwarp();
+        wait_products<kWgmma, 0>();
+        pin(qk);
+        barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(c >> 1) & 1U) ^ 1U);
+        const auto p_tile = r_tile + kTileBytes;
+        auto* saved = p.inverse == nullptr ? nullptr : static_cast<std::uint32_t*>(p.inverse) + inverse_offset / 2;
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const int column = n * 8 + 2 * t;
+          const auto at_low = static_cast<std::uint32_t>(4 * t);
+          float2 low{};
+          float2 high{};
+          if (n / 2 <= warp) {
+            const auto total = load_shared_float2(gates + offsetof(ChunkGates, total) + column * 4);
+            low = unpack_fp16(load_shared(tile_address(x_tile, row, n) + at_low));
+            high = unpack_fp16(load_shared(tile_address(x_tile, row + 8, n) + at_low));
+            const float e[4] = {decay_to(total.x, total_low), decay_to(total.y, total_low),
+                                decay_to(total.x, total_high), decay_to(total.y, total_high)};
+            store_shared(tile_address(r_tile, row, n) + at_low,
+                         pack_bf16(column < row ? low.x * e[0] : 0.0F, column + 1 < row ? low.y * e[1] : 0.0F));
+            store_shared(tile_address(r_tile, row + 8, n) + at_low,
+                         pack_bf16(column < row + 8 ? high.x * e[2] : 0.0F, column + 1 < row + 8 ? high.y * e[3] : 0.0F));
+            store_shared(tile_address(p_tile, row, n) + at_low,
+                         pack_bf16(column <= row ? p.in.scale * qk[n][0] * e[0] : 0.0F,
+                                   column + 1 <= row ? p.in.scale * qk[n][1] * e[1] : 0.0F));
+            store_shared(tile_address(p_tile, row + 8, n) + at_low,
+                         pack_bf16(column <= row + 8 ? p.in.scale * qk[n][2] * e[2] : 0.0F,
+                                   column + 1 <= row + 8 ? p.in.scale * qk[n][3] * e[3] : 0.0F));
+          }
+          if (saved != nullptr) {
+            saved[(row * 64 + column) / 2] = pack_bf16(low.x, low.y);
+            saved[((row + 8) * 64 + column) / 2] = pack_bf16(high.x, high.y);
+          }
+        }
+      }
+      fence_for_wgmma();
+      arrive_warp(barriers.factors_full(slot));
+      arrive_warp(barriers.empty(stage));
+      if constexpr (!kWgmma) {
+        if (c + kStages - 1 < range.chunks) {
+          load_chunk(c + kStages - 1);
+        }
+      }
+    }
+  } else {
+    if constexpr (kWgmma) {
+      set_registers_down<40>();
+    }
+    for (int c = 0; c < range.chunks; ++c) {
+      load_chunk(c);
+    }
+  }
+}
+
+}  // namespace hydra::kernels

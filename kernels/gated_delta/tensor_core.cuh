@@ -1,0 +1,31 @@
+#pragma once
+// Parts of the tensor-core passes, each enqueued on a stream, and the launch they share.
+
+#include <cuda_runtime.h>
+
+#include "kernels/gated_delta/params.h"
+
+namespace hydra::kernels {
+
+struct ScanForwardParams {
+  GatedDeltaInput in;
+  HeadRows output;
+  float* final_state;
+  void* inverse;  // [slots, H, 64, 64] bf16; written (null: not wanted), read by the pass for states only
+  void* states;   // [slots, H, V, K] bf16: the state at each chunk's start, written by the pass for states only
+};
+cudaError_t launch_scan_forward(bool wgmma, bool states_only, const ScanForwardParams& params, cudaStream_t stream);
+
+// Launches a kernel that takes one parameter struct and `shared_bytes` of dynamic shared memory.
+template <class Params>
+cudaError_t launch_block(void (*kernel)(Params), dim3 grid, int threads, int shared_bytes, const Params& params,
+                         cudaStream_t stream) {
+  const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != cudaSuccess) {
+    return error;
+  }
+  kernel<<<grid, static_cast<unsigned>(threads), static_cast<std::size_t>(shared_bytes), stream>>>(params);
+  return cudaGetLastError();
+}
+
+}  // namespace hydra::kernels
