@@ -50,14 +50,6 @@ std::pair<BlockInput, BlockForward> from_list(const variable_list& t, std::size_
           {at(5), at(6), at(7), at(8), at(9), at(10), at(11), at(12), at(13), at(14)}};
 }
 
-// Gradients of heads that share a key head: [N, H, K] -> [N, Hk, K].
-at::Tensor sum_shared_heads(const at::Tensor& d, const at::Tensor& like) {
-  if (d.size(1) == like.size(1)) {
-    return d;
-  }
-  return d.view({d.size(0), like.size(1), -1, d.size(2)}).sum(2, false, statistics_type(d));
-}
-
 constexpr std::size_t kInputs = 6;  // q, k, v, g, beta, initial_state
 
 class GatedDelta : public torch::autograd::Function<GatedDelta> {
@@ -140,8 +132,8 @@ class GatedDelta : public torch::autograd::Function<GatedDelta> {
       unpack_rows(d.beta, dbeta, *layout, block);
     }
     variable_list result(10);
-    result[0] = sum_shared_heads(dq, q).to(q.scalar_type());
-    result[1] = sum_shared_heads(dk, k).to(k.scalar_type());
+    result[0] = sum_shared_heads(dq, q);
+    result[1] = sum_shared_heads(dk, k);
     result[2] = dv;
     result[3] = dg.squeeze(2);
     result[4] = dbeta.squeeze(2);
@@ -153,6 +145,13 @@ class GatedDelta : public torch::autograd::Function<GatedDelta> {
 };
 
 }  // namespace
+
+at::Tensor sum_shared_heads(const at::Tensor& d, const at::Tensor& like) {
+  const auto sum = d.size(1) == like.size(1)
+                       ? d
+                       : d.view({d.size(0), like.size(1), -1, d.size(2)}).sum(2, false, statistics_type(d));
+  return sum.to(like.scalar_type());
+}
 
 void check_gated_delta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
                        const at::Tensor& beta, const Sequences& sequences, const at::Tensor& initial_state) {
@@ -190,9 +189,9 @@ GatedDeltaOutput gated_delta_in_blocks(const at::Tensor& q, const at::Tensor& k,
   return {outputs[0], want_final_state ? outputs[1] : at::Tensor()};
 }
 
-GatedDeltaOutput gated_delta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
-                             const at::Tensor& beta, double scale, const Sequences& sequences,
-                             const at::Tensor& initial_state, bool want_final_state) {
+GatedDeltaOutput gated_delta_aten(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                                  const at::Tensor& beta, double scale, const Sequences& sequences,
+                                  const at::Tensor& initial_state, bool want_final_state) {
   const auto element = statistics_type(q) == at::kDouble ? 8 : 4;
   return gated_delta_in_blocks(q, k, v, g, beta, scale, sequences, initial_state, want_final_state,
                                default_block_chunks(v.size(1), q.size(2), v.size(2), element));

@@ -14,8 +14,6 @@
 namespace hydra::ops {
 namespace {
 
-constexpr std::int64_t kRecurrentRows = 8;  // a step this long or shorter runs row by row
-
 at::Tensor per_head(const at::Tensor& x, at::ScalarType type, std::int64_t heads) {
   const auto wide = x.to(type);
   return x.size(1) == heads ? wide : wide.repeat_interleave(heads / x.size(1), 1);
@@ -74,15 +72,6 @@ GatedDeltaOutput gated_delta_recurrent(const at::Tensor& q_in, const at::Tensor&
   const auto output = at::empty(v.sizes(), v.options()).index_copy(0, row_index, at::cat(outputs));
   const auto final_state = at::cat(finished);
   return {output.to(q_in.scalar_type()), at::empty_like(final_state).index_copy(0, order_index, final_state)};
-}
-
-GatedDeltaOutput gated_delta_step(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
-                                  const at::Tensor& beta, double scale, const Sequences& sequences,
-                                  const at::Tensor& initial_state) {
-  const at::NoGradGuard no_grad;
-  return sequences.max_length <= kRecurrentRows
-             ? gated_delta_recurrent(q, k, v, g, beta, scale, sequences, initial_state)
-             : gated_delta(q, k, v, g, beta, scale, sequences, initial_state, /*want_final_state=*/true);
 }
 
 }  // namespace hydra::ops

@@ -21,20 +21,22 @@ struct DeltaCase {
 
 inline constexpr std::array<const char*, 6> kDeltaNames = {"q", "k", "v", "g", "beta", "initial_state"};
 
-// fp64 on the CPU: unit keys and queries, log decay in (-0.7, 0], beta in (0, 1).
+// fp64: unit keys and queries, log decay in (-0.7, 0], beta in (0, 1).
 inline DeltaCase delta_case(const std::vector<std::int64_t>& lengths, std::int64_t key_heads, std::int64_t heads,
-                            std::int64_t k_size, std::int64_t v_size, std::uint64_t seed) {
+                            std::int64_t k_size, std::int64_t v_size, std::uint64_t seed,
+                            const at::Device& device = at::kCPU) {
   at::manual_seed(seed);
+  const auto options = at::TensorOptions(device).dtype(at::kDouble);
   DeltaCase c;
-  c.sequences = ops::make_sequences(lengths, at::kCPU);
+  c.sequences = ops::make_sequences(lengths, device);
   const auto n = c.sequences.rows();
   const auto unit = [](const at::Tensor& x) { return x / x.norm(2, {-1}, true); };
-  c.x[0] = unit(at::randn({n, key_heads, k_size}, at::kDouble));
-  c.x[1] = unit(at::randn({n, key_heads, k_size}, at::kDouble));
-  c.x[2] = at::randn({n, heads, v_size}, at::kDouble);
-  c.x[3] = at::rand({n, heads}, at::kDouble).pow(4).mul(-0.7);
-  c.x[4] = at::rand({n, heads}, at::kDouble);
-  c.x[5] = at::randn({c.sequences.count(), heads, v_size, k_size}, at::kDouble) * 0.3;
+  c.x[0] = unit(at::randn({n, key_heads, k_size}, options));
+  c.x[1] = unit(at::randn({n, key_heads, k_size}, options));
+  c.x[2] = at::randn({n, heads, v_size}, options);
+  c.x[3] = at::rand({n, heads}, options).pow(4).mul(-0.7);
+  c.x[4] = at::rand({n, heads}, options);
+  c.x[5] = at::randn({c.sequences.count(), heads, v_size, k_size}, options) * 0.3;
   c.scale = 1.0 / std::sqrt(static_cast<double>(k_size));
   return c;
 }

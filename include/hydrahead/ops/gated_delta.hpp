@@ -1,14 +1,24 @@
 #pragma once
 // The gated delta rule, chunked, with its analytic backward (kernels.md section 1): the ONE seam behind which CUDA
-// kernels replace the ATen algorithm. Flat rows: N = total tokens, H heads, K/V head sizes, S sequences.
+// kernels (gated_delta_cuda.hpp) replace the ATen algorithm, which is the CPU's, fp64's and the reference.
+// Flat rows: N = total tokens, H heads, K/V head sizes, S sequences.
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
 #include "hydrahead/ops/sequences.hpp"
 
 namespace hydra::ops {
+
+// Algorithms on CUDA: batched ATen products, or kernels/gated_delta on CUDA cores, by mma.sync or by wgmma.
+enum class GatedDeltaPath : std::int32_t { aten, portable, mma, wgmma };
+
+// Fixes the path of the process on CUDA; nullopt (the start): the fastest that takes the input. A call that the forced
+// path does not take is a UserError. The path in use is logged once.
+void force_gated_delta_path(std::optional<GatedDeltaPath> path);
+const char* name_of(GatedDeltaPath path);
 
 struct GatedDeltaOutput {
   at::Tensor output;       // [N, H, V], dtype of q
@@ -29,7 +39,7 @@ GatedDeltaOutput gated_delta_recurrent(const at::Tensor& q, const at::Tensor& k,
                                        const Sequences& sequences, const at::Tensor& initial_state = {});
 
 // One or a few new rows a sequence with a cached state (no autograd): picks the recurrence for short steps.
-// Same arguments as gated_delta; always returns the final state.
+// Same arguments as gated_delta; always returns the final state, which may take over the storage of initial_state.
 GatedDeltaOutput gated_delta_step(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
                                   const at::Tensor& beta, double scale, const Sequences& sequences,
                                   const at::Tensor& initial_state);
