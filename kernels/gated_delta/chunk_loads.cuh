@@ -17,12 +17,15 @@ struct ChunkGates {
   float beta[64];
 };
 
+// Smallest beta of the backward pass: it divides by beta, and a token with beta = 0 has a gradient of beta.
+constexpr float kSmallestBeta = 0x1p-24F;
+
 // Rows [0, rows) of `from` (row stride in elements, 64-row chunk of one head) into kSize / 64 tiles; zeros beyond.
-template <int kSize>
+template <int kSize, int kThreads = kProducerThreads>
 __device__ __forceinline__ void load_tiles(std::uint32_t tile, const void* from, std::int64_t row_stride, int rows,
                                            int thread) {
   constexpr int kPieces = kSize / 8;
-  constexpr int kRowStep = kProducerThreads / kPieces;
+  constexpr int kRowStep = kThreads / kPieces;
   static_assert(kRowStep % 8 == 0, "the swizzle of a thread's rows must not change");
   const int piece = thread % kPieces;
   const int first = thread / kPieces;

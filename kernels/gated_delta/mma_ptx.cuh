@@ -59,6 +59,10 @@ __device__ __forceinline__ std::uint32_t pack_fp16(float low, float high) {
 }
 __device__ __forceinline__ float low_bf16(std::uint32_t x) { return __uint_as_float(x << 16); }
 __device__ __forceinline__ float high_bf16(std::uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
+__device__ __forceinline__ std::uint32_t add_bf16(std::uint32_t x, std::uint32_t y) {
+  const auto sum = __hadd2(*reinterpret_cast<const __nv_bfloat162*>(&x), *reinterpret_cast<const __nv_bfloat162*>(&y));
+  return *reinterpret_cast<const std::uint32_t*>(&sum);
+}
 __device__ __forceinline__ float2 unpack_fp16(std::uint32_t x) {
   return __half22float2(*reinterpret_cast<const __half2*>(&x));
 }

@@ -91,28 +91,33 @@ __device__ __forceinline__ void pack_operand(std::uint32_t (&a)[4], const float 
   a[3] = pack_bf16(high[2], high[3]);
 }
 
-// acc [64, 64] = A B^T over kSize columns, rows of both tiles being M and N. Complete on return.
-template <bool kWgmma, int kSize>
-__device__ __forceinline__ void multiply_tiles(float (&acc)[8][4], std::uint32_t a, std::uint32_t b, int warp) {
-  if constexpr (kWgmma) {
-    const auto address = [](std::uint32_t tile, int step) {
-      return tile_descriptor(tile + static_cast<std::uint32_t>((step >> 2) * kTileBytes + (step & 3) * 32), kTileBytes);
-    };
-    wgmma_fence();
-    wgmma_bf16_tiles<true>(acc, address(a, 0), address(b, 0));
+// acc [64, 8 kBlocks] (+)= A B over kSteps * 16 values of K, A being tiles whose rows are M; B as for multiply, where tiles
+// of further K lie `k_stride` bytes apart if its rows are K. Leaves the group of products open.
+template <bool kWgmma, int kBlocks, bool kRowsAreK, int kSteps, bool kFresh, int kAll>
+__device__ __forceinline__ void multiply_tiles(float (&acc)[kAll][4], std::uint32_t a, std::uint32_t b, int warp,
+                                               std::uint32_t k_stride = 0) {
 #pragma unroll
-    for (int step = 1; step < kSize / 16; ++step) {
-      wgmma_bf16_tiles<false>(acc, address(a, step), address(b, step));
-    }
-    wgmma_commit();
-  } else {
-    std::uint32_t operand[4];
-    load_operand(operand, a, warp, 0);
-    multiply<false, 8, 0, false, true>(acc, operand, b, 0);
-#pragma unroll
-    for (int step = 1; step < kSize / 16; ++step) {
+  for (int step = 0; step < kSteps; ++step) {
+    const auto b_tile = kRowsAreK ? b + static_cast<std::uint32_t>(step >> 2) * k_stride : b;
+    const int b_step = kRowsAreK ? step & 3 : step;
+    if constexpr (kWgmma) {
+      const auto column = static_cast<std::uint32_t>((step >> 2) * kTileBytes + (step & 3) * 32);
+      const auto a_start = tile_descriptor(a + column, kTileBytes);
+      const auto b_start =
+          tile_descriptor(kRowsAreK ? b_tile + static_cast<std::uint32_t>(b_step * 16 * 128) : b + column, kTileBytes);
+      if (kFresh && step == 0) {
+        wgmma_bf16_tiles<kBlocks, 0, kRowsAreK, true>(acc, a_start, b_start);
+      } else {
+        wgmma_bf16_tiles<kBlocks, 0, kRowsAreK, false>(acc, a_start, b_start);
+      }
+    } else {
+      std::uint32_t operand[4];
       load_operand(operand, a, warp, step);
-      multiply<false, 8, 0, false, false>(acc, operand, b, step);
+      if (kFresh && step == 0) {
+        multiply<false, kBlocks, 0, kRowsAreK, true>(acc, operand, b_tile, b_step);
+      } else {
+        multiply<false, kBlocks, 0, kRowsAreK, false>(acc, operand, b_tile, b_step);
+      }
     }
   }
 }

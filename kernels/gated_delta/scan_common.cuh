@@ -2,6 +2,8 @@
 // What the scans over a sequence's chunks share: which rows a block works on, and moving states between registers and
 // memory. A scan keeps the state transposed, S^T [V, K], in the registers of one warpgroup per 64 rows of V.
 
+#include <cstddef>
+
 #include "kernels/gated_delta/chunk_loads.cuh"
 
 namespace hydra::kernels {
@@ -19,8 +21,93 @@ __device__ __forceinline__ SequenceRange sequence_range(const std::int32_t* offs
   return {first, first / kGatedDeltaChunk + sequence, length, (length + kGatedDeltaChunk - 1) / kGatedDeltaChunk};
 }
 
+// The sequence that owns a chunk slot (the last one that starts at or before it).
+__device__ __forceinline__ int sequence_of_slot(const std::int32_t* offsets, int sequences, std::int64_t slot) {
+  int low = 0;
+  int high = sequences - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (offsets[middle] / kGatedDeltaChunk + middle <= slot) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
 __device__ __forceinline__ const void* head_rows(const ConstHeadRows& rows, std::int64_t row, int head, int column = 0) {
   return static_cast<const char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride + column) * 2;
+}
+
+// Barriers of the block: full and empty per stage, then full and empty per factor slot.
+template <int kStages>
+struct ScanBarriers {
+  std::uint32_t base;
+  __device__ std::uint32_t full(int stage) const { return base + static_cast<std::uint32_t>(stage * 8); }
+  __device__ std::uint32_t empty(int stage) const { return base + static_cast<std::uint32_t>((kStages + stage) * 8); }
+  __device__ std::uint32_t factors_full(int slot) const {
+    return base + static_cast<std::uint32_t>((2 * kStages + slot) * 8);
+  }
+  __device__ std::uint32_t factors_empty(int slot) const {
+    return base + static_cast<std::uint32_t>((2 * kStages + 2 + slot) * 8);
+  }
+  // `consumers` warps read the tiles, `readers` of them the factors, which 4 warps write.
+  __device__ void init(int consumers, int readers) const {
+    for (int i = 0; i < kStages; ++i) {
+      barrier_init(full(i), kProducerThreads + 32);  // copies of every producer thread, gates of one warp
+      barrier_init(empty(i), consumers);
+    }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(factors_full(i), 4);
+      barrier_init(factors_empty(i), readers);
+    }
+  }
+};
+
+// Counts a warp's arrival once all its lanes are through.
+__device__ __forceinline__ void arrive_warp(std::uint32_t barrier) {
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) {
+    barrier_arrive(barrier);
+  }
+}
+
+// exp(G_i - G_j) for accumulator rows i = row, row + 8 and the columns j of block n.
+struct FourValues {
+  float x[4];  // in the order of an accumulator block
+};
+struct RowTotals {
+  float low, high;
+};
+__device__ __forceinline__ RowTotals row_totals(std::uint32_t gates, int row) {
+  const auto at = gates + static_cast<std::uint32_t>(offsetof(ChunkGates, total)) + static_cast<std::uint32_t>(row * 4);
+  return {load_shared_float(at), load_shared_float(at + 32)};
+}
+__device__ __forceinline__ FourValues decays(std::uint32_t gates, const RowTotals& rows, int n) {
+  const auto column = (static_cast<std::uint32_t>(n) * 8 + 2 * (threadIdx.x % 4)) * 4;
+  const auto total = load_shared_float2(gates + static_cast<std::uint32_t>(offsetof(ChunkGates, total)) + column);
+  return {{exp2_fast(rows.low - total.x), exp2_fast(rows.low - total.y), exp2_fast(rows.high - total.x),
+           exp2_fast(rows.high - total.y)}};
+}
+
+// The lower triangle (kStrict: below the diagonal) of e * x in block n of rows `row` and `row + 8`; selects, because
+// above the diagonal e may be infinite and x anything.
+template <bool kStrict>
+__device__ __forceinline__ FourValues lower(int row, int n, const FourValues& e, const FourValues& x) {
+  const int distance = row - n * 8 - 2 * static_cast<int>(threadIdx.x % 4) - (kStrict ? 1 : 0);  // i - j
+  return {{distance >= 0 ? e.x[0] * x.x[0] : 0.0F, distance >= 1 ? e.x[1] * x.x[1] : 0.0F,
+           distance >= -8 ? e.x[2] * x.x[2] : 0.0F, distance >= -7 ? e.x[3] * x.x[3] : 0.0F}};
+}
+__device__ __forceinline__ void store_block(std::uint32_t tile, int row, int n, const FourValues& x) {
+  const auto t = 4 * (threadIdx.x % 4);
+  store_shared(tile_address(tile, row, n) + t, pack_bf16(x.x[0], x.x[1]));
+  store_shared(tile_address(tile, row + 8, n) + t, pack_bf16(x.x[2], x.x[3]));
+}
+template <bool kStrict>
+__device__ __forceinline__ void store_lower(std::uint32_t tile, int row, int n, const FourValues& e,
+                                            const FourValues& x) {
+  store_block(tile, row, n, lower<kStrict>(row, n, e, x));
 }
 
 // Accumulators of a warpgroup <-> [64, kColumns] fp32 rows (row stride kColumns); null reads as zero.

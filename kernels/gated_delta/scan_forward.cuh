@@ -32,39 +32,6 @@ struct ScanForwardShared {
   static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
 };
 
-// Barriers of the block: full and empty per stage, then full and empty per factor slot.
-template <int kStages>
-struct ScanBarriers {
-  std::uint32_t base;
-  __device__ std::uint32_t full(int stage) const { return base + static_cast<std::uint32_t>(stage * 8); }
-  __device__ std::uint32_t empty(int stage) const { return base + static_cast<std::uint32_t>((kStages + stage) * 8); }
-  __device__ std::uint32_t factors_full(int slot) const {
-    return base + static_cast<std::uint32_t>((2 * kStages + slot) * 8);
-  }
-  __device__ std::uint32_t factors_empty(int slot) const {
-    return base + static_cast<std::uint32_t>((2 * kStages + 2 + slot) * 8);
-  }
-  // `consumers` warps read the tiles, `readers` of them the factors, which 4 warps write.
-  __device__ void init(int consumers, int readers) const {
-    for (int i = 0; i < kStages; ++i) {
-      barrier_init(full(i), kProducerThreads + 32);  // copies of every producer thread, gates of one warp
-      barrier_init(empty(i), consumers);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier_init(factors_full(i), 4);
-      barrier_init(factors_empty(i), readers);
-    }
-  }
-};
-
-// Counts a warp's arrival once all its lanes are through.
-__device__ __forceinline__ void arrive_warp(std::uint32_t barrier) {
-  __syncwarp();
-  if (threadIdx.x % 32 == 0) {
-    barrier_arrive(barrier);
-  }
-}
-
 template <int kSize, int kGroups, bool kWgmma, bool kStatesOnly>
 __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
   using Shared = ScanForwardShared<kSize, kGroups, kWgmma, kStatesOnly>;
@@ -77,7 +44,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
   const int group = static_cast<int>(threadIdx.x / 128);
   const int warp = static_cast<int>(threadIdx.x / 32 % 4);
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const int t = lane & 3;
+  const unsigned t = threadIdx.x % 4;
 
   const auto base = (shared_address(memory) + 1023U) & ~1023U;
   const auto gates_of = [&](int stage) {
@@ -180,7 +147,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
       std::uint32_t bw[4][4];
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
-        const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+        const auto column = (static_cast<std::uint32_t>(n) * 8 + 2 * t) * 4;
         const auto gamma = load_shared_float2(gates + offsetof(ChunkGates, gamma) + column);
         const auto beta = load_shared_float2(gates + offsetof(ChunkGates, beta) + column);
         const auto low = v[n / 2][(n & 1) * 2];
@@ -211,7 +178,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
       }
 #pragma unroll
       for (int n = 0; n < 8; ++n) {
-        const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+        const auto column = (static_cast<std::uint32_t>(n) * 8 + 2 * t) * 4;
         const auto rest = load_shared_float2(gates + offsetof(ChunkGates, rest) + column);
         ru[n / 2][(n & 1) * 2] = pack_bf16(rest.x * w[n][0], rest.y * w[n][1]);
         ru[n / 2][(n & 1) * 2 + 1] = pack_bf16(rest.x * w[n][2], rest.y * w[n][3]);
@@ -236,7 +203,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
         pin(o);
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
-          const auto column = static_cast<std::uint32_t>((n * 8 + 2 * t) * 4);
+          const auto column = (static_cast<std::uint32_t>(n) * 8 + 2 * t) * 4;
           const auto gamma = load_shared_float2(gates + offsetof(ChunkGates, gamma) + column);
           o[n][0] *= p.in.scale * gamma.x;
           o[n][1] *= p.in.scale * gamma.y;
@@ -280,31 +247,25 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
       const auto inverse_offset = ((range.first_slot + c) * heads + head) * 64 * 64;
       barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(c / kStages) & 1U);
       fence_for_wgmma();
-      const float total_low = load_shared_float(gates + offsetof(ChunkGates, total) + row * 4);
-      const float total_high = load_shared_float(gates + offsetof(ChunkGates, total) + (row + 8) * 4);
-      const auto decay_to = [&](float from_low, float at) { return exp2_fast(at - from_low); };
+      const auto totals = row_totals(gates, row);
       if constexpr (kStatesOnly) {
         const auto x_tile = k_tile + Shared::kKTile + Shared::kVTile;
         barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(c >> 1) & 1U) ^ 1U);
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
           if (n / 2 <= warp) {
-            const int column = n * 8 + 2 * t;
-            const auto total = load_shared_float2(gates + offsetof(ChunkGates, total) + column * 4);
-            const auto low = load_shared(tile_address(x_tile, row, n) + static_cast<std::uint32_t>(4 * t));
-            const auto high = load_shared(tile_address(x_tile, row + 8, n) + static_cast<std::uint32_t>(4 * t));
-            store_shared(tile_address(r_tile, row, n) + static_cast<std::uint32_t>(4 * t),
-                         pack_bf16(column < row ? low_bf16(low) * decay_to(total.x, total_low) : 0.0F,
-                                   column + 1 < row ? high_bf16(low) * decay_to(total.y, total_low) : 0.0F));
-            store_shared(tile_address(r_tile, row + 8, n) + static_cast<std::uint32_t>(4 * t),
-                         pack_bf16(column < row + 8 ? low_bf16(high) * decay_to(total.x, total_high) : 0.0F,
-                                   column + 1 < row + 8 ? high_bf16(high) * decay_to(total.y, total_high) : 0.0F));
+            const auto e = decays(gates, totals, n);
+            const auto low = load_shared(tile_address(x_tile, row, n) + 4U * t);
+            const auto high = load_shared(tile_address(x_tile, row + 8, n) + 4U * t);
+            store_lower<true>(r_tile, row, n, e, {low_bf16(low), high_bf16(low), low_bf16(high), high_bf16(high)});
           }
         }
       } else {
         const auto x_tile = base + static_cast<std::uint32_t>(Shared::kInverse);
         float l[8][4];
-        multiply_tiles<kWgmma, kSize>(l, k_tile, k_tile, warp);
+        begin_products<kWgmma>();
+        multiply_tiles<kWgmma, 8, false, kSize / 16, true>(l, k_tile, k_tile, warp);
+        end_products<kWgmma>();
         const float beta_low = load_shared_float(gates + offsetof(ChunkGates, beta) + row * 4);
         const float beta_high = load_shared_float(gates + offsetof(ChunkGates, beta) + (row + 8) * 4);
         wait_products<kWgmma, 0>();
@@ -318,7 +279,9 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
         }
         invert_unit_lower(l, x_tile, base + static_cast<std::uint32_t>(Shared::kScratch), warp, 1);
         float qk[8][4];
-        multiply_tiles<kWgmma, kSize>(qk, k_tile + Shared::kKTile, k_tile, warp);
+        begin_products<kWgmma>();
+        multiply_tiles<kWgmma, 8, false, kSize / 16, true>(qk, k_tile + Shared::kKTile, k_tile, warp);
+        end_products<kWgmma>();
         __syncwarp();
         wait_products<kWgmma, 0>();
         pin(qk);
@@ -327,26 +290,16 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
         auto* saved = p.inverse == nullptr ? nullptr : static_cast<std::uint32_t*>(p.inverse) + inverse_offset / 2;
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
-          const int column = n * 8 + 2 * t;
-          const auto at_low = static_cast<std::uint32_t>(4 * t);
+          const int column = n * 8 + 2 * static_cast<int>(t);
           float2 low{};
           float2 high{};
           if (n / 2 <= warp) {
-            const auto total = load_shared_float2(gates + offsetof(ChunkGates, total) + column * 4);
-            low = unpack_fp16(load_shared(tile_address(x_tile, row, n) + at_low));
-            high = unpack_fp16(load_shared(tile_address(x_tile, row + 8, n) + at_low));
-            const float e[4] = {decay_to(total.x, total_low), decay_to(total.y, total_low),
-                                decay_to(total.x, total_high), decay_to(total.y, total_high)};
-            store_shared(tile_address(r_tile, row, n) + at_low,
-                         pack_bf16(column < row ? low.x * e[0] : 0.0F, column + 1 < row ? low.y * e[1] : 0.0F));
-            store_shared(tile_address(r_tile, row + 8, n) + at_low,
-                         pack_bf16(column < row + 8 ? high.x * e[2] : 0.0F, column + 1 < row + 8 ? high.y * e[3] : 0.0F));
-            store_shared(tile_address(p_tile, row, n) + at_low,
-                         pack_bf16(column <= row ? p.in.scale * qk[n][0] * e[0] : 0.0F,
-                                   column + 1 <= row ? p.in.scale * qk[n][1] * e[1] : 0.0F));
-            store_shared(tile_address(p_tile, row + 8, n) + at_low,
-                         pack_bf16(column <= row + 8 ? p.in.scale * qk[n][2] * e[2] : 0.0F,
-                                   column + 1 <= row + 8 ? p.in.scale * qk[n][3] * e[3] : 0.0F));
+            const auto e = decays(gates, totals, n);
+            low = unpack_fp16(load_shared(tile_address(x_tile, row, n) + 4U * t));
+            high = unpack_fp16(load_shared(tile_address(x_tile, row + 8, n) + 4U * t));
+            store_lower<true>(r_tile, row, n, e, {low.x, low.y, high.x, high.y});
+            store_lower<false>(p_tile, row, n, e, {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2],
+                                                   p.in.scale * qk[n][3]});
           }
           if (saved != nullptr) {
             saved[(row * 64 + column) / 2] = pack_bf16(low.x, low.y);
@@ -365,7 +318,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
     }
   } else {
     if constexpr (kWgmma) {
-      set_registers_down<40>();
+      set_registers_down<kGroups == 2 ? 40 : 56>();
     }
     for (int c = 0; c < range.chunks; ++c) {
       load_chunk(c);

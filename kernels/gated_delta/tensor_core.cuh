@@ -16,6 +16,30 @@ struct ScanForwardParams {
 };
 cudaError_t launch_scan_forward(bool wgmma, bool states_only, const ScanForwardParams& params, cudaStream_t stream);
 
+struct ScanReverseParams {
+  GatedDeltaInput in;
+  ConstHeadRows d_output;
+  const float* d_final_state;
+  const void* inverse;     // [slots, H, 64, 64] bf16
+  HeadRows dv;             // written: [N, H, V]
+  void* d_states;          // written: [slots, H, V, K] bf16, the gradient of the state after each chunk
+  float* d_initial_state;  // or null
+};
+cudaError_t launch_scan_reverse(bool wgmma, const ScanReverseParams& params, cudaStream_t stream);
+
+struct GradientsParams {
+  GatedDeltaInput in;
+  ConstHeadRows d_output;
+  ConstHeadRows dv;
+  const void* inverse;
+  const void* states;    // [slots, H, V, K] bf16 at each chunk's start
+  const void* d_states;  // [slots, H, V, K] bf16 after each chunk
+  HeadRows dq, dk;
+  float* dg;
+  float* d_beta;
+};
+cudaError_t launch_gradients(bool wgmma, const GradientsParams& params, cudaStream_t stream);
+
 // Launches a kernel that takes one parameter struct and `shared_bytes` of dynamic shared memory.
 template <class Params>
 cudaError_t launch_block(void (*kernel)(Params), dim3 grid, int threads, int shared_bytes, const Params& params,

@@ -114,19 +114,34 @@ __device__ __forceinline__ void wgmma_bf16(float (&acc)[kAll][4], const std::uin
 #endif
 }
 
-// acc [64, 64] = (or +=) A B^T for one step of 16 columns, both operands tiles whose rows are M and N.
-template <bool kFresh>
-__device__ __forceinline__ void wgmma_bf16_tiles(float (&acc)[8][4], std::uint64_t a, std::uint64_t b) {
+// The same with A a tile whose rows are M.
+template <int kBlocks, int kFirst, bool kRowsAreK, bool kFresh, int kAll>
+__device__ __forceinline__ void wgmma_bf16_tiles(float (&acc)[kAll][4], std::uint64_t a, std::uint64_t b) {
 #if HYDRA_WGMMA
-  constexpr int kFirst = 0;
+  static_assert(kFirst + kBlocks <= kAll);
+  constexpr int kTransposed = kRowsAreK ? 1 : 0;
   constexpr int kAccumulate = kFresh ? 0 : 1;
-  asm volatile(
-      "{.reg .pred p; setp.ne.b32 p, %34, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
-      "%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;}"
-      : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7)
-      : "l"(a), "l"(b), "n"(kAccumulate));
+  if constexpr (kBlocks == 8) {
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %35, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,"
+        "%26,%27,%28,%29,%30,%31"
+        "}, %32, %33, p, 1, 1, 0, %34;}"
+        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7)
+        : "l"(a), "l"(b), "n"(kTransposed), "n"(kAccumulate));
+  } else {
+    static_assert(kBlocks == 16);
+    asm volatile(
+        "{.reg .pred p; setp.ne.b32 p, %67, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,"
+        "%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,"
+        "%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+        "}, %64, %65, p, 1, 1, 0, %66;}"
+        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7), HYDRA_D(8), HYDRA_D(9), HYDRA_D(10), HYDRA_D(11), HYDRA_D(12), HYDRA_D(13), HYDRA_D(14), HYDRA_D(15)
+        : "l"(a), "l"(b), "n"(kTransposed), "n"(kAccumulate));
+  }
 #endif
 }
 #undef HYDRA_D
