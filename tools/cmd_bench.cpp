@@ -1,9 +1,11 @@
-// hydrahead bench: whole training steps and prefill on random weights.
+// hydrahead bench: whole training steps and prefill on random weights; the gated delta rule alone (cmd_bench_gdn.cpp).
 
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "bench_verbs.hpp"
+#include "gdn_kernel_option.hpp"
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/model/device.hpp"
 #include "hydrahead/train/bench_step.hpp"
@@ -71,8 +73,10 @@ void add_bench(CLI::App& app, int&) {
       ->check(CLI::IsMember({"on", "off"}));
   step->add_option("--device", options->device, "auto, cpu or cuda");
   step->add_option("--precision", options->precision, "auto, fp32 or bf16");
+  add_gdn_kernel_option(*step);
   step->add_option("--json", options->json, "Write the record to this file");
   step->callback([options] { run(*options); });
+  add_bench_gdn(*verb);
 }
 
 }  // namespace hydra::tools

@@ -3,6 +3,7 @@
 #include <torch/version.h>
 
 #include "eval_options.hpp"
+#include "gdn_kernel_option.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/eval/evaluate.hpp"
@@ -41,6 +42,7 @@ void add_eval_options(CLI::App& verb, EvalOptions& options) {
   verb.add_option("--set", options.overrides, "key=value, over the file");
   verb.add_option("--device", options.device, "auto | cpu | cuda");
   verb.add_option("--precision", options.precision, "auto | fp32 | bf16 | fp64");
+  add_gdn_kernel_option(verb);
 }
 
 void add_key_option(CLI::App& verb, EvalOptions& options, const std::string& flag, const std::string& key, bool list,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gdn_kernel_option.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/log.hpp"
@@ -100,6 +101,7 @@ void add_generate(CLI::App& app, int&) {
   verb->add_option("--state-dtype", options->state, "fp32 | bf16")->check(CLI::IsMember({"fp32", "bf16"}));
   verb->add_option("--device", options->device, "auto | cpu | cuda");
   verb->add_option("--precision", options->precision, "auto | fp32 | bf16 | fp64");
+  add_gdn_kernel_option(*verb);
   verb->callback([options] { run(*options); });
 }
 

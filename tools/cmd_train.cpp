@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gdn_kernel_option.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/train/training_run.hpp"
@@ -50,6 +51,7 @@ void add_train(CLI::App& app, int&) {
       "--resume", options->resume,
       "Continue the run, from this checkpoint or the newest complete one; starts it where there is none");
   resume->expected(0, 1);
+  add_gdn_kernel_option(*verb);
   verb->add_flag("--dry-run", options->dry_run, "Print the resolved config, parameters and memory; touch nothing");
   verb->callback([options, resume] {
     options->train.resume = resume->count() > 0;
