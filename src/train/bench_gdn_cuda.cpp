@@ -66,8 +66,8 @@ class Stopwatch {
 };
 
 at::Tensor unit_rows(std::int64_t rows, std::int64_t heads, std::int64_t size) {
-  const auto x = at::randn({rows, heads, size}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-  return x.div_(x.norm(2, {-1}, true));
+  const auto x = at::randn({rows, heads, size}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+  return x.div_(x.norm(2, {-1}, true)).to(at::kBFloat16);
 }
 
 at::Tensor log_decay(const std::string& gate, std::int64_t rows, std::int64_t heads) {
@@ -120,11 +120,12 @@ Json timed(const char* pass, double ms, const Work& work, double token_heads) {
 
 // Most bytes that `body` holds beyond what is held before it.
 std::int64_t peak_beyond(const std::function<void()>& body) {
-  reset_peak_memory(at::kCUDA);
-  const std::int64_t before = peak_memory(at::Device(at::kCUDA, 0));
+  const at::Device device(at::kCUDA, 0);
+  reset_peak_memory(device);
+  const std::int64_t before = peak_memory(device);
   body();
-  synchronize(at::Device(at::kCUDA, 0));
-  return peak_memory(at::Device(at::kCUDA, 0)) - before;
+  synchronize(device);
+  return peak_memory(device) - before;
 }
 
 // Rows of one shape by the kernels of a path.
