@@ -1,0 +1,53 @@
+#pragma once
+// Conversions between stored elements and fp32 arithmetic, packs of elements that move as one access, and the logistic
+// function.
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "kernels/parameter.h"
+
+namespace hydra::kernels {
+
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ T from_float(float x);
+template <>
+__device__ inline float from_float<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+// kWidth consecutive elements, at an address that is a multiple of their size.
+template <class T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Pack {
+  T value[kWidth];
+};
+
+__device__ inline float parameter_value(const Parameter& p, std::int64_t i) {
+  return p.element == Element::fp32 ? static_cast<const float*>(p.data)[i]
+                                    : to_float(static_cast<const __nv_bfloat16*>(p.data)[i]);
+}
+
+// To about 1e-6 relative; 0 and 1 far out, NaN for NaN.
+__device__ inline float fast_sigmoid(float x) { return __fdividef(1.0F, 1.0F + __expf(-x)); }
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Of the current device; host only.
+inline int multiprocessors() {
+  int device = 0, count = 1;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    return 1;
+  }
+  return count;
+}
+
+}  // namespace hydra::kernels
