@@ -9,6 +9,7 @@
 
 #include "hydrahead/model/decode_state.hpp"
 #include "hydrahead/model/hydra_model.hpp"
+#include "hydrahead/ops/head_output.hpp"
 
 namespace hydra::model {
 
@@ -27,11 +28,8 @@ struct SharedProjections {
 
 SharedProjections shared_projections(const HybridAttention& attention, const at::Tensor& x, std::int64_t head_dim);
 
-// A branch's heads in packed order, and its output gate after the activation (undefined without one).
-struct BranchOutput {
-  at::Tensor heads;  // O_h [N, h, d]
-  at::Tensor gate;   // [N, h, d], headwise [N, h, 1]
-};
+// A branch's heads in packed order, and the logits of its output gate.
+using BranchOutput = ops::BranchHeads;
 
 // O_h [N, H, d] of the unmodified teacher.
 at::Tensor teacher_heads(const Model& model, std::int64_t layer, const at::Tensor& x, const AttentionRows& rows);
@@ -49,8 +47,6 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
 
 // x W^T + bias cut into heads: [N, D] -> [N, heads, d].
 at::Tensor project_heads(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t head_dim);
-// x [N, H, ...] -> [N, heads.size(), ...]; heads may repeat.
-at::Tensor select_heads(const at::Tensor& x, const std::vector<std::int64_t>& heads);
 // The type of statistics, gates' logits and decays: fp32, or fp64 for fp64 activations.
 at::ScalarType statistics_type(const at::Tensor& x);
 

@@ -52,10 +52,10 @@ void add_gdn_sums(const Model& hybrid, std::int64_t layer, const CalibrationSlic
       shared_projections(hybrid.layers[layer].hybrid, slice.input, hybrid.config.base.head_dim);
   const BranchOutput gdn = gdn_branch(hybrid, layer, slice.input, shared, {slice.sequences, slice.tables});
   const at::Tensor normed = ops::rms_norm(gdn.heads, {}, options.fusion.eps).to(at::kDouble);
-  const at::Tensor target = select_heads(slice.head_outputs, plan.gdn_heads).to(at::kDouble);
+  const at::Tensor target = ops::select_heads(slice.head_outputs, plan.gdn_heads).to(at::kDouble);
   sums.overlap += target.mul(normed).sum(at::IntArrayRef{0, 2});
   if (gdn.gate.defined()) {
-    sums.gate_square += gdn.gate.to(at::kDouble).square().mean(-1).sum(0);
+    sums.gate_square += ops::gate_values(gdn).to(at::kDouble).square().mean(-1).sum(0);
   }
   sums.rows += slice.input.size(0);
 }

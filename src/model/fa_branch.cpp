@@ -26,7 +26,8 @@ Projections from_shared(const SharedProjections& shared, const LayerPlan& plan, 
       head *= base.group_size();
     }
   }
-  return {select_heads(shared.q, plan.fa_heads), select_heads(shared.k, kv_heads), select_heads(shared.v, kv_heads)};
+  return {ops::select_heads(shared.q, plan.fa_heads), ops::select_heads(shared.k, kv_heads),
+          ops::select_heads(shared.v, kv_heads)};
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ BranchOutput fa_branch(const Model& model, std::int64_t layer, const at::Tensor&
   output.heads = attend(q, k, v, plan.kv_index, rows);
   if (options.gate != FaGate::none) {
     const std::int64_t gate_width = options.gate == FaGate::headwise ? 1 : base.head_dim;
-    output.gate = project_heads(x, fa.g, fa.g_bias, gate_width).sigmoid();
+    output.gate = project_heads(x, fa.g, fa.g_bias, gate_width);
   }
   return output;
 }

@@ -9,6 +9,7 @@
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/ops/gated_delta.hpp"
+#include "hydrahead/ops/gdn_inputs.hpp"
 
 namespace hydra::model {
 namespace {
@@ -23,23 +24,23 @@ Projections own_projections(const GdnBranch& gdn, const at::Tensor& x, std::int6
 }
 
 Projections from_shared(const SharedProjections& shared, const LayerPlan& plan, KvExpand expand) {
-  const at::Tensor q = select_heads(shared.q, plan.gdn_heads);
+  const at::Tensor q = ops::select_heads(shared.q, plan.gdn_heads);
   if (expand == KvExpand::gqa) {
     return {q, shared.k, shared.v};
   }
-  return {q, select_heads(shared.k, plan.gdn_heads), select_heads(shared.v, plan.gdn_heads)};
+  return {q, ops::select_heads(shared.k, plan.gdn_heads), ops::select_heads(shared.v, plan.gdn_heads)};
 }
 
 // Convolution over a head's channels; with a cache, `history` holds the last rows of each sequence.
 at::Tensor convolve(const at::Tensor& x, const at::Tensor& weight, ConvActivation activation,
                     const ops::Sequences& sequences, at::Tensor* history) {
   ops::ShortConvOutput result =
-      ops::short_conv(x.flatten(1), weight, sequences, history != nullptr ? *history : at::Tensor());
+      ops::short_conv(x.flatten(1), weight, sequences, history != nullptr ? *history : at::Tensor(),
+                      /*silu=*/activation == ConvActivation::silu);
   if (history != nullptr) {
     *history = result.history.to(history->scalar_type());
   }
-  const at::Tensor y = activation == ConvActivation::silu ? at::silu(result.output) : result.output;
-  return y.view(x.sizes());
+  return result.output.view(x.sizes());
 }
 
 // KV head of each GDN head, for gqa.
@@ -81,32 +82,25 @@ BranchOutput gdn_branch(const Model& model, std::int64_t layer, const at::Tensor
     in.k = convolve(in.k, gdn.k_conv, activation, rows.sequences, cache != nullptr ? &cache->k_conv : nullptr);
     in.v = convolve(in.v, gdn.v_conv, activation, rows.sequences, cache != nullptr ? &cache->v_conv : nullptr);
   }
-  const auto direction = [&](const at::Tensor& projected, const at::Tensor& norm) {
-    at::Tensor y = options.qk_norm ? ops::rms_norm(projected, norm, base.rms_norm_eps) : projected;
-    y = options.rope ? ops::rotate(y, rows.tables.cos, rows.tables.sin) : y;
-    return ops::l2_norm(y);
-  };
-  in.q = direction(in.q, gdn.q_norm);
-  in.k = direction(in.k, gdn.k_norm);
+  const ops::GdnParameters parameters{options.qk_norm ? gdn.q_norm : at::Tensor(),
+                                      options.qk_norm ? gdn.k_norm : at::Tensor(), gdn.A_log, gdn.dt_bias, gdn.b_bias};
+  const ops::GdnInputs inputs =
+      ops::gdn_inputs(in.q, in.k, ops::linear(x, gdn.a), ops::linear(x, gdn.b), parameters,
+                      options.rope ? rows.tables.cos : at::Tensor(), options.rope ? rows.tables.sin : at::Tensor(),
+                      base.rms_norm_eps, options.neg_eigval ? 2.0 : 1.0);
+  in.q = inputs.q;
+  in.k = inputs.k;
   if (options.kv_expand == KvExpand::gqa) {
     const std::vector<std::int64_t> kv_heads = kv_heads_of(plan, base);
-    in.k = select_heads(in.k, kv_heads);
-    in.v = select_heads(in.v, kv_heads);
-  }
-
-  const at::ScalarType type = statistics_type(x);
-  const at::Tensor decay_rate = gdn.A_log.to(type).exp();
-  const at::Tensor g = -decay_rate * at::softplus(ops::linear(x, gdn.a).to(type) + gdn.dt_bias.to(type));
-  at::Tensor beta = at::sigmoid(ops::linear(x, gdn.b).to(type) + gdn.b_bias.to(type));
-  if (options.neg_eigval) {
-    beta = 2 * beta;
+    in.k = ops::select_heads(in.k, kv_heads);
+    in.v = ops::select_heads(in.v, kv_heads);
   }
   BranchOutput output;
-  output.heads = delta_rule(in, g, beta, rows);
+  output.heads = delta_rule(in, inputs.g, inputs.beta, rows);
   if (options.gate != GdnGate::none) {
     const auto heads = static_cast<std::int64_t>(plan.gdn_heads.size());
-    const at::Tensor z = project_heads(x, gdn.z, {}, gdn.z.size(0) / heads);
-    output.gate = options.gate == GdnGate::silu ? at::silu(z) : at::sigmoid(z);
+    output.gate = project_heads(x, gdn.z, {}, gdn.z.size(0) / heads);
+    output.activation = options.gate == GdnGate::silu ? ops::GateActivation::silu : ops::GateActivation::sigmoid;
   }
   return output;
 }

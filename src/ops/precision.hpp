@@ -12,6 +12,11 @@ inline at::ScalarType statistics_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+// Whether a tensor is where our kernels run, in a type that they take.
+inline bool has_kernels(const at::Tensor& x) {
+  return x.is_cuda() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
 // An argument of an autograd Function that may be undefined: as a plain tensor it would have to be defined.
 inline std::optional<at::Tensor> optional_tensor(const at::Tensor& x) {
   return x.defined() ? std::optional<at::Tensor>(x) : std::nullopt;

@@ -24,13 +24,13 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
 at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& down);
 
 // Depthwise causal convolution of 4 taps, no bias: x [N, C], weight [C, 4] (last tap = the current row), restarted at
-// every sequence. history [S, C, 3] holds the rows before each sequence (undefined: zeros); returns {y [N, C], new
-// history}.
+// every sequence; with `silu`, y = silu of it. history [S, C, 3] holds the rows before each sequence (undefined:
+// zeros); returns {y [N, C], new history}. One kernel launch on CUDA (kernels/short_conv) for fp32 and bf16.
 struct ShortConvOutput {
   at::Tensor output;
   at::Tensor history;  // [S, C, 3]
 };
 ShortConvOutput short_conv(const at::Tensor& x, const at::Tensor& weight, const Sequences& sequences,
-                           const at::Tensor& history = {});
+                           const at::Tensor& history = {}, bool silu = false);
 
 }  // namespace hydra::ops
