@@ -155,6 +155,17 @@ TEST(ShortConv, ValuesGradientsAndBoundaries) {
               {random({17, 6}), random({6, 4})});
 }
 
+TEST(ShortConv, SiluFollowsTheConvolution) {
+  const std::vector<std::int64_t> lengths = {5, 1, 11};
+  const auto sequences = ops::make_sequences(lengths, at::kCPU);
+  expect_same([&](const Tensors& t) { return ops::short_conv(t[0], t[1], sequences, t[2], true).output; },
+              [&](const Tensors& t) {
+                const auto u = plain_conv(t[0], t[1], t[2], lengths);
+                return u * u.sigmoid();
+              },
+              {random({17, 6}), random({6, 4}), random({3, 6, 3})});
+}
+
 TEST(ShortConv, HistoryChainsAcrossCalls) {
   const auto x = random({20, 6});
   const auto w = random({6, 4});
