@@ -10,6 +10,34 @@ namespace hydra::kernels {
 constexpr int kInverseRow = 20;                                // floats a row of a diagonal block, 16-byte aligned
 constexpr int kInverseScratchBytes = 4 * 16 * kInverseRow * 4;  // fp32 diagonal blocks, one a warp
 
+// v_i -= L_ij v_j for rows i in [first, last) and the columns j, ..., j + 3 that lie below the diagonal.
+template <int kRows>
+__device__ __forceinline__ void substitute_rows(float (&v)[16], std::uint32_t block, int j, int first, int last) {
+  float4 rows[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (first + r < last) {
+      const auto at = block + static_cast<std::uint32_t>(((first + r) * kInverseRow + j) * 4);
+      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                   : "=f"(rows[r].x), "=f"(rows[r].y), "=f"(rows[r].z), "=f"(rows[r].w)
+                   : "r"(at)
+                   : "memory");
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    if (first + r < last) {
+      const float row[4] = {rows[r].x, rows[r].y, rows[r].z, rows[r].w};
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        if (j + m < first + r) {
+          v[first + r] -= row[m] * v[j + m];
+        }
+      }
+    }
+  }
+}
+
 // Warp w holds rows 16w... of L in `l` (accumulator layout; entries on and above the diagonal are ignored). `x`: a tile
 // that receives the inverse in fp16, on and below the 16 x 16 diagonal blocks; what is above them is scratch.
 // Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are used.
@@ -30,8 +58,15 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
                    : "memory");
     }
   }
+  std::uint32_t packed[6][2];  // L in fp16: the products below need no more of it
+#pragma unroll
+  for (int n = 0; n < 6; ++n) {
+    packed[n][0] = pack_fp16(l[n][0], l[n][1]);
+    packed[n][1] = pack_fp16(l[n][2], l[n][3]);
+  }
   __syncwarp();
-  // Column `column` of the block's inverse: x_i = [i = column] - sum over j < i of L_ij x_j.
+  // Column `column` of the block's inverse: x_i = [i = column] - sum over j < i of L_ij x_j. Rows are read a batch ahead of
+  // their use: one by one, the latency of shared memory would be most of this function's time.
   const int column = lane & 15;
   float v[16];
 #pragma unroll
@@ -40,17 +75,10 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
   }
 #pragma unroll
   for (int j = 0; j < 16; j += 4) {
+    substitute_rows<4>(v, block, j, j + 1, j + 4);
 #pragma unroll
-    for (int i = j + 1; i < 16; ++i) {
-      const auto four = load_shared_16(block + static_cast<std::uint32_t>((i * kInverseRow + j) * 4));
-      const float row[4] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z),
-                            __uint_as_float(four.w)};
-#pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        if (j + m < i) {
-          v[i] -= row[m] * v[j + m];
-        }
-      }
+    for (int i = j + 4; i < 16; i += 6) {
+      substitute_rows<6>(v, block, j, i, i + 6 < 16 ? i + 6 : 16);
     }
   }
   if (lane < 16) {
@@ -63,10 +91,10 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
   named_barrier(barrier_id, 128);
 
   const auto operand_of = [&](std::uint32_t(&a)[4], int n) {  // columns 8n... of L, 16 of them
-    a[0] = pack_fp16(l[n][0], l[n][1]);
-    a[1] = pack_fp16(l[n][2], l[n][3]);
-    a[2] = pack_fp16(l[n + 1][0], l[n + 1][1]);
-    a[3] = pack_fp16(l[n + 1][2], l[n + 1][3]);
+    a[0] = packed[n][0];
+    a[1] = packed[n][1];
+    a[2] = packed[n + 1][0];
+    a[3] = packed[n + 1][1];
   };
   // d[0..1] += A X[rows 16 k..., columns 16 n...] for 16 columns
   const auto times_block = [&](float(&d0)[4], float(&d1)[4], const std::uint32_t(&a)[4], int row, int piece) {

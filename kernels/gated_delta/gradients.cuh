@@ -117,7 +117,7 @@ __device__ void chunk_gradients(const GradientsParams& p, char* memory) {
   constexpr int kBlocks = kSize / 8;
   const int head = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.in.shape.heads));
   const auto slot = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(p.in.shape.heads));
-  const int sequence = sequence_of_slot(p.in.offsets, p.in.shape.sequences, slot);
+  const int sequence = sequence_of_slot(p.in.offsets, p.in.shape.sequences, slot, kGatedDeltaChunk);
   const auto range = sequence_range(p.in.offsets, sequence);
   const int c = static_cast<int>(slot - range.first_slot);
   if (c >= range.chunks) {

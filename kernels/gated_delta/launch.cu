@@ -15,6 +15,10 @@ bool gated_delta_supports(GatedDeltaPath path, const GatedDeltaInput& in, int ma
              : tensor_core_supports(path == GatedDeltaPath::wgmma, in, major, shared_bytes);
 }
 
+std::size_t gated_delta_saved(GatedDeltaPath path, const GatedDeltaInput& in) {
+  return path == GatedDeltaPath::portable ? 0 : tensor_core_saved(in);
+}
+
 std::size_t gated_delta_forward_scratch(GatedDeltaPath path, const GatedDeltaInput& in) {
   return path == GatedDeltaPath::portable ? 0 : tensor_core_forward_scratch(in);
 }

@@ -21,6 +21,8 @@ enum class GatedDeltaPath : std::int32_t {
 // for mma and wgmma.
 bool gated_delta_supports(GatedDeltaPath path, const GatedDeltaInput& in, int major, int shared_bytes);
 
+// Bytes that the forward pass keeps for the backward pass, and those that each needs only while it runs.
+std::size_t gated_delta_saved(GatedDeltaPath path, const GatedDeltaInput& in);
 std::size_t gated_delta_forward_scratch(GatedDeltaPath path, const GatedDeltaInput& in);
 std::size_t gated_delta_backward_scratch(GatedDeltaPath path, const GatedDeltaInput& in);
 

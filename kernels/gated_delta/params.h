@@ -54,22 +54,21 @@ struct GatedDeltaForward {
   GatedDeltaInput in;
   HeadRows output;                // [N, H, V]
   float* final_state = nullptr;   // [S, H, V, K], or null if not wanted
-  void* inverse = nullptr;        // [slots, H, 64, 64] bf16: (I + strict_lower(beta_i k_i.k_j))^-1, kept for the backward
-                                  // pass; null if there is none (the portable kernels neither write nor read it)
-  void* scratch = nullptr;        // forward_scratch_bytes(in)
+  void* saved = nullptr;          // gated_delta_saved(in) bytes, kept for the backward pass; null if there is none
+  void* scratch = nullptr;        // gated_delta_forward_scratch(in) bytes
 };
 
 struct GatedDeltaBackward {
   GatedDeltaInput in;
   ConstHeadRows d_output;                  // [N, H, V]
   const float* d_final_state = nullptr;    // [S, H, V, K], or null for zero
-  const void* inverse = nullptr;           // from the forward pass
+  const void* saved = nullptr;             // from the forward pass
   HeadRows dq, dk;                         // [N, H, K]: per value head, also where heads share keys
   HeadRows dv;                             // [N, H, V]
   float* dg = nullptr;                     // [N, H]
   float* d_beta = nullptr;                 // [N, H]
   float* d_initial_state = nullptr;        // [S, H, V, K], or null if not wanted
-  void* scratch = nullptr;                 // backward_scratch_bytes(in)
+  void* scratch = nullptr;                 // gated_delta_backward_scratch(in) bytes
 };
 
 // T = 1..8 new rows for each sequence of a batch; the state is read and written in place.

@@ -21,19 +21,46 @@ __device__ __forceinline__ SequenceRange sequence_range(const std::int32_t* offs
   return {first, first / kGatedDeltaChunk + sequence, length, (length + kGatedDeltaChunk - 1) / kGatedDeltaChunk};
 }
 
-// The sequence that owns a chunk slot (the last one that starts at or before it).
-__device__ __forceinline__ int sequence_of_slot(const std::int32_t* offsets, int sequences, std::int64_t slot) {
+// The sequence that owns a slot (the last one that starts at or before it); sequence s has the slots from
+// offsets[s] / slot_rows + s on.
+__device__ __forceinline__ int sequence_of_slot(const std::int32_t* offsets, int sequences, std::int64_t slot,
+                                                std::int64_t slot_rows) {
   int low = 0;
   int high = sequences - 1;
   while (low < high) {
     const int middle = (low + high + 1) / 2;
-    if (offsets[middle] / kGatedDeltaChunk + middle <= slot) {
+    if (offsets[middle] / slot_rows + middle <= slot) {
       low = middle;
     } else {
       high = middle - 1;
     }
   }
   return low;
+}
+
+// A run of chunks of one sequence, which one block scans. Slot and numbering as for chunks, with segment_chunks * 64 rows
+// a segment; a sequence without rows has one segment without chunks.
+struct Segment {
+  SequenceRange sequence;
+  int sequence_index;
+  int index;  // within the sequence
+  int count;  // of the sequence; index >= count: the slot is not used
+  int first_chunk;
+  int chunks;
+};
+__device__ __forceinline__ Segment segment_of_slot(const std::int32_t* offsets, int sequences, std::int64_t slot,
+                                                   int segment_chunks) {
+  const auto rows = static_cast<std::int64_t>(segment_chunks) * kGatedDeltaChunk;
+  Segment s;
+  s.sequence_index = sequence_of_slot(offsets, sequences, slot, rows);
+  s.sequence = sequence_range(offsets, s.sequence_index);
+  s.index = static_cast<int>(slot - (s.sequence.first_row / rows + s.sequence_index));
+  const int count = (s.sequence.chunks + segment_chunks - 1) / segment_chunks;
+  s.count = count > 1 ? count : 1;
+  s.first_chunk = s.index * segment_chunks;
+  const int left = s.sequence.chunks - s.first_chunk;
+  s.chunks = left < segment_chunks ? left : segment_chunks;
+  return s;
 }
 
 __device__ __forceinline__ const void* head_rows(const ConstHeadRows& rows, std::int64_t row, int head, int column = 0) {
@@ -130,6 +157,19 @@ __device__ __forceinline__ void read_state(float (&s)[kColumns / 8][4], const fl
     s[n][3] = high.y;
   }
 }
+// Rows first_row... (16 of the warp) of the unit matrix.
+template <int kColumns>
+__device__ __forceinline__ void unit_rows(float (&s)[kColumns / 8][4], int first_row) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int row = first_row + (lane >> 2);
+#pragma unroll
+  for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      s[n][i] = row + (i >> 1) * 8 == n * 8 + (lane & 3) * 2 + (i & 1) ? 1.0F : 0.0F;
+    }
+  }
+}
 template <int kColumns>
 __device__ __forceinline__ void write_state(const float (&s)[kColumns / 8][4], float* to, int warp) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -161,7 +201,7 @@ __device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kCol
     }
   }
   __syncwarp();
-#pragma unroll
+#pragma unroll 2
   for (int i = lane; i < 16 * kPieces; i += 32) {
     const int row = i / kPieces;
     const int piece = i % kPieces;

@@ -10,7 +10,7 @@
 
 namespace hydra::kernels {
 
-template <int kSize, int kGroups, bool kWgmma>
+template <int kSize, int kGroups, bool kWgmma, ReverseMode kMode>
 struct ScanReverseShared {
   static constexpr int kStages = 3;
   static constexpr int kKTile = kSize / 64 * kTileBytes;
@@ -19,22 +19,30 @@ struct ScanReverseShared {
   static constexpr int kFactor = 2 * kTileBytes;  // R, P
   static constexpr int kFactors = kStages * kStage;
   static constexpr int kStaging = kFactors + 2 * kFactor;
-  static constexpr int kStagingWarp = 16 * kSize * 2 > 64 * 32 ? 16 * kSize * 2 : 64 * 32;
+  static constexpr int kStagingWarp =
+      kMode == ReverseMode::summary ? 0 : 16 * kSize * 2 > 64 * 32 ? 16 * kSize * 2 : 64 * 32;
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;
   static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
 };
 
-template <int kSize, int kGroups, bool kWgmma>
+template <int kSize, int kGroups, bool kWgmma, ReverseMode kMode>
 __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
-  using Shared = ScanReverseShared<kSize, kGroups, kWgmma>;
+  using Shared = ScanReverseShared<kSize, kGroups, kWgmma, kMode>;
   constexpr int kStages = Shared::kStages;
-  const int sequence = static_cast<int>(blockIdx.x / static_cast<unsigned>(p.in.shape.heads));
+  constexpr bool kGradients = kMode == ReverseMode::gradients;
   const int head = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.in.shape.heads));
+  const auto segment_slot = static_cast<std::int64_t>(blockIdx.x / static_cast<unsigned>(p.in.shape.heads));
+  const auto segment = segment_of_slot(p.in.offsets, p.in.shape.sequences, segment_slot, p.segments.chunks);
+  if (segment.index >= segment.count || (!kGradients && segment.index == 0)) {
+    return;
+  }
+  const auto& range = segment.sequence;
+  const int chunks = segment.chunks;
+  const int last_chunk = segment.first_chunk + chunks - 1;
   const int key_head = head / (p.in.shape.heads / p.in.shape.key_heads);
   const int first_value = static_cast<int>(blockIdx.y) * kGroups * 64;
-  const auto range = sequence_range(p.in.offsets, sequence);
   const int group = static_cast<int>(threadIdx.x / 128);
   const int warp = static_cast<int>(threadIdx.x / 32 % 4);
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -60,7 +68,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
   const auto load_chunk = [&](int i) {
     const int thread = static_cast<int>(threadIdx.x % 128);
     const int stage = i % kStages;
-    const int c = range.chunks - 1 - i;
+    const int c = last_chunk - i;
     barrier_wait(barriers.empty(stage), (static_cast<std::uint32_t>(i / kStages) & 1U) ^ 1U);
     const int rows = range.length - c * 64 < 64 ? range.length - c * 64 : 64;
     const auto row = range.first_row + c * 64;
@@ -82,16 +90,21 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
 
   if (group < kGroups) {
     if constexpr (kWgmma) {
-      set_registers_up<kGroups == 2 ? 192 : 216>();
+      set_registers_up<kGroups == 2 ? 184 : 216>();
     }
     const int value = first_value + group * 64;
-    const auto state_offset = ((sequence * heads + head) * kSize + value) * kSize;
+    const auto state_size = static_cast<std::int64_t>(kSize) * kSize;
+    // Rows of a state [.., H, V, K] of this warpgroup.
+    const auto state_rows = [&](std::int64_t i) { return (i * heads + head) * state_size + value * kSize; };
+    const bool at_end = segment.index + 1 == segment.count;
+    const float* from = at_end ? p.d_final_state : kGradients ? p.segments.states : nullptr;
     float ds[kSize / 8][4];
-    read_state<kSize>(ds, p.d_final_state == nullptr ? nullptr : p.d_final_state + state_offset, warp);
+    read_state<kSize>(
+        ds, from == nullptr ? nullptr : from + state_rows(at_end ? segment.sequence_index : segment_slot), warp);
     const auto staging =
         base + static_cast<std::uint32_t>(Shared::kStaging + (group * 4 + warp) * Shared::kStagingWarp);
-    for (int i = 0; i < range.chunks; ++i) {
-      const int c = range.chunks - 1 - i;
+    for (int i = 0; i < chunks; ++i) {
+      const int c = last_chunk - i;
       const int stage = i % kStages;
       const int slot = i & 1;
       const auto k_tile = stage_of(stage);
@@ -116,10 +129,11 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
         multiply<kWgmma, 8, 0, false, false>(du, operand[step], k_tile, step);
       }
       end_products<kWgmma>();
-      write_operand_rows<kSize>(operand,
-                                static_cast<char*>(p.d_states) +
-                                    (((range.first_slot + c) * heads + head) * kSize + value + warp * 16) * kSize * 2,
-                                staging);
+      if constexpr (kGradients) {
+        auto* to = static_cast<char*>(p.d_states) +
+                   (((range.first_slot + c) * heads + head) * kSize + value + warp * 16) * kSize * 2;
+        write_operand_rows<kSize>(operand, to, staging);
+      }
       // The part of dS that does not wait for the chain: gamma_C dS' + (scale gamma dO)^T Q.
       const float decay = load_shared_float(gates + static_cast<std::uint32_t>(offsetof(ChunkGates, gamma)) + 63 * 4);
 #pragma unroll
@@ -158,7 +172,6 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
         du[n][3] *= rest.y;
       }
       barrier_wait(barriers.factors_full(slot), static_cast<std::uint32_t>(i >> 1) & 1U);
-      fence_for_wgmma();
       const auto r_tile = factor_of(slot);
       std::uint32_t x[4][4];
 #pragma unroll
@@ -199,31 +212,33 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
         multiply<kWgmma, kSize / 8, 0, true, false>(ds, x[step], k_tile, step);
       }
       end_products<kWgmma>();
-      write_transposed<kWgmma>(
-          du,
-          static_cast<char*>(p.dv.data) +
-              ((range.first_row + c * 64) * p.dv.row_stride + head * p.dv.head_stride + value + warp * 16) * 2,
-          p.dv.row_stride, range.length - c * 64, staging);
+      if constexpr (kGradients) {
+        auto* to = static_cast<char*>(p.dv.data) +
+                   ((range.first_row + c * 64) * p.dv.row_stride + head * p.dv.head_stride + value + warp * 16) * 2;
+        write_transposed<kWgmma>(du, to, p.dv.row_stride, range.length - c * 64, staging);
+      }
       wait_products<kWgmma, 0>();
       pin(ds);
       arrive_warp(barriers.empty(stage));
       arrive_warp(barriers.factors_empty(slot));
     }
-    if (p.d_initial_state != nullptr) {
-      write_state<kSize>(ds, p.d_initial_state + state_offset, warp);
+    if constexpr (!kGradients) {  // the slot before is the same sequence's previous segment
+      write_state<kSize>(ds, p.segments.states + state_rows(segment_slot - 1), warp);
+    } else if (p.d_initial_state != nullptr && segment.index == 0) {
+      write_state<kSize>(ds, p.d_initial_state + state_rows(segment.sequence_index), warp);
     }
   } else if (group == kGroups) {
     if constexpr (kWgmma) {
-      set_registers_down<kGroups == 2 ? 88 : 128>();
+      set_registers_down<kGroups == 2 ? 104 : 160>();
     }
     const int row = warp * 16 + (lane >> 2);
     if constexpr (!kWgmma) {
-      for (int i = 0; i < kStages - 1 && i < range.chunks; ++i) {
+      for (int i = 0; i < kStages - 1 && i < chunks; ++i) {
         load_chunk(i);
       }
     }
-    for (int i = 0; i < range.chunks; ++i) {
-      const int c = range.chunks - 1 - i;
+    for (int i = 0; i < chunks; ++i) {
+      const int c = last_chunk - i;
       const int stage = i % kStages;
       const int slot = i & 1;
       const auto k_tile = stage_of(stage);
@@ -264,7 +279,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       arrive_warp(barriers.factors_full(slot));
       arrive_warp(barriers.empty(stage));
       if constexpr (!kWgmma) {
-        if (i + kStages - 1 < range.chunks) {
+        if (i + kStages - 1 < chunks) {
           load_chunk(i + kStages - 1);
         }
       }
@@ -273,7 +288,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
     if constexpr (kWgmma) {
       set_registers_down<kGroups == 2 ? 40 : 56>();
     }
-    for (int i = 0; i < range.chunks; ++i) {
+    for (int i = 0; i < chunks; ++i) {
       load_chunk(i);
     }
   }

@@ -157,7 +157,7 @@ GatedDeltaPath gated_delta_path(const GatedDeltaTensors& x) {
 }
 
 GatedDeltaForwardTensors gated_delta_forward(GatedDeltaPath path, const GatedDeltaTensors& x, bool want_final_state,
-                                             bool want_inverse) {
+                                             bool want_saved) {
   const c10::cuda::CUDAGuard guard(x.q.device());
   kernels::GatedDeltaForward p;
   p.in = kernel_input(x);
@@ -166,10 +166,9 @@ GatedDeltaForwardTensors gated_delta_forward(GatedDeltaPath path, const GatedDel
   if (want_final_state) {
     result.final_state = empty_state(x);
   }
-  if (want_inverse && path != GatedDeltaPath::portable) {
-    result.inverse = at::empty({p.in.shape.slots(), x.v.size(1), kernels::kGatedDeltaChunk, kernels::kGatedDeltaChunk},
-                               x.q.options().dtype(at::kBFloat16));
-    p.inverse = result.inverse.mutable_data_ptr();
+  if (want_saved && path != GatedDeltaPath::portable) {
+    result.saved = scratch_of(kernels::gated_delta_saved(kernel_path(path), p.in), x.q);
+    p.saved = result.saved.mutable_data_ptr();
   }
   const auto scratch = scratch_of(kernels::gated_delta_forward_scratch(kernel_path(path), p.in), x.q);
   p.output = mutable_head_rows(result.output);
@@ -179,13 +178,13 @@ GatedDeltaForwardTensors gated_delta_forward(GatedDeltaPath path, const GatedDel
   return result;
 }
 
-GatedDeltaGradients gated_delta_backward(GatedDeltaPath path, const GatedDeltaTensors& x, const at::Tensor& inverse,
+GatedDeltaGradients gated_delta_backward(GatedDeltaPath path, const GatedDeltaTensors& x, const at::Tensor& saved,
                                          const at::Tensor& d_output, const at::Tensor& d_final_state) {
   const c10::cuda::CUDAGuard guard(x.q.device());
   HYDRA_CHECK(d_output.scalar_type() == x.q.scalar_type() && d_output.sizes() == x.v.sizes(),
               "gated delta kernels: gradient of the output ", d_output.scalar_type(), d_output.sizes());
-  HYDRA_CHECK(inverse.defined() == (path != GatedDeltaPath::portable),
-              "gated delta kernels: inverse of the forward pass");
+  HYDRA_CHECK(saved.defined() == (path != GatedDeltaPath::portable),
+              "gated delta kernels: what the forward pass saved");
   const auto d_output_rows = prepared_rows(path, d_output);
   const auto d_state = d_final_state.defined() ? d_final_state.contiguous() : at::Tensor();
   GatedDeltaGradients d;
@@ -202,7 +201,7 @@ GatedDeltaGradients gated_delta_backward(GatedDeltaPath path, const GatedDeltaTe
   const auto scratch = scratch_of(kernels::gated_delta_backward_scratch(kernel_path(path), p.in), x.q);
   p.d_output = head_rows(d_output_rows);
   p.d_final_state = floats(d_state);
-  p.inverse = inverse.defined() ? inverse.const_data_ptr() : nullptr;
+  p.saved = saved.defined() ? saved.const_data_ptr() : nullptr;
   p.dq = mutable_head_rows(d.q);
   p.dk = mutable_head_rows(d.k);
   p.dv = mutable_head_rows(d.v);

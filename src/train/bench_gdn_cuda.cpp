@@ -148,12 +148,12 @@ void time_kernels(Stopwatch& watch, const BenchGdnOptions& options, ops::GatedDe
   if (options.backward) {
     const auto d_output = at::randn_like(x.v);
     auto y = forward(true);
-    Json row = timed("backward", watch.median_ms([&] { ops::gated_delta_backward(path, x, y.inverse, d_output, {}); }),
+    Json row = timed("backward", watch.median_ms([&] { ops::gated_delta_backward(path, x, y.saved, d_output, {}); }),
                      backward_work(d), token_heads);
     y = {};
     row["peak_bytes"] = peak_beyond([&] {  // of both passes
       const auto kept = forward(true);
-      ops::gated_delta_backward(path, x, kept.inverse, d_output, {});
+      ops::gated_delta_backward(path, x, kept.saved, d_output, {});
     });
     add(row);
   }

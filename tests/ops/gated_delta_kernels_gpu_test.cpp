@@ -114,7 +114,7 @@ TEST_P(GatedDeltaProperties, ViewsOfAFusedProjection) {
     EXPECT_EQ(x.q.const_data_ptr(), strided.c.x[0].const_data_ptr());
     EXPECT_EQ(x.v.const_data_ptr(), strided.c.x[2].const_data_ptr());
     const auto y = ops::gated_delta_forward(path(), x, true, true);
-    const auto d = ops::gated_delta_backward(path(), x, y.inverse, strided.d_output, p.d_state);
+    const auto d = ops::gated_delta_backward(path(), x, y.saved, strided.d_output, p.d_state);
     EXPECT_TRUE(identical(y.output, expected.output));
     EXPECT_TRUE(identical(y.final_state, expected.final_state));
     EXPECT_TRUE(identical(d.v, expected.gradient[2]));
@@ -158,7 +158,7 @@ TEST_P(GatedDeltaProperties, EmptySequences) {
       x.initial_state = p.c.x[5].index_select(0, index);
       x = ops::prepared_for(path(), x);
       const auto y = ops::gated_delta_forward(path(), x, true, true);
-      const auto d = ops::gated_delta_backward(path(), x, y.inverse, p.d_output, p.d_state.index_select(0, index));
+      const auto d = ops::gated_delta_backward(path(), x, y.saved, p.d_output, p.d_state.index_select(0, index));
       return std::pair{y, d};
     };
     const auto [y, d] = run_raw({0, 5, 135, 199}, {0, 1, 2});
@@ -197,7 +197,7 @@ TEST_P(GatedDeltaProperties, AGraphCapturesForwardAndBackward) {
     const auto x = ops::prepared_for(path(), test::tensors_of(p.c));
     const auto run_raw = [&] {
       const auto y = ops::gated_delta_forward(path(), x, true, true);
-      const auto d = ops::gated_delta_backward(path(), x, y.inverse, p.d_output, p.d_state);
+      const auto d = ops::gated_delta_backward(path(), x, y.saved, p.d_output, p.d_state);
       return test::DeltaResult{y.output, y.final_state, {d.q, d.k, d.v, d.g, d.beta, d.initial_state}};
     };
     run_raw();
@@ -235,7 +235,7 @@ TEST_P(GatedDeltaProperties, OffsetsBeyond32Bits) {
   x.scale = 0.1;
   const auto d_output = unit();
   const auto y = ops::gated_delta_forward(path(), x, true, true);
-  const auto d = ops::gated_delta_backward(path(), x, y.inverse, d_output, {});
+  const auto d = ops::gated_delta_backward(path(), x, y.saved, d_output, {});
 
   const auto tail = [&](const at::Tensor& t) { return t.narrow(0, kRows - kTail, kTail); };
   ops::GatedDeltaTensors alone{tail(x.q),
@@ -247,7 +247,7 @@ TEST_P(GatedDeltaProperties, OffsetsBeyond32Bits) {
                                at::tensor({std::int64_t{0}, kTail}, at::kLong).to(at::kCUDA, at::kInt),
                                x.scale};
   const auto z = ops::gated_delta_forward(path(), alone, true, true);
-  const auto e = ops::gated_delta_backward(path(), alone, z.inverse, tail(d_output), {});
+  const auto e = ops::gated_delta_backward(path(), alone, z.saved, tail(d_output), {});
   const double limit = test::limit_of(GetParam(), 0);
   EXPECT_TRUE(close(tail(y.output), z.output, limit));
   EXPECT_TRUE(close(y.final_state[1], z.final_state[0], limit));

@@ -31,10 +31,10 @@ GatedDeltaPath gated_delta_path(const GatedDeltaTensors& x);
 struct GatedDeltaForwardTensors {
   at::Tensor output;       // [N, H, V] of q's type
   at::Tensor final_state;  // [S, H, V, K] fp32; undefined unless wanted
-  at::Tensor inverse;      // for the backward pass; undefined unless wanted, and for the portable path
+  at::Tensor saved;        // for the backward pass; undefined unless wanted, and for the portable path
 };
 GatedDeltaForwardTensors gated_delta_forward(GatedDeltaPath path, const GatedDeltaTensors& x, bool want_final_state,
-                                             bool want_inverse);
+                                             bool want_saved);
 
 struct GatedDeltaGradients {
   at::Tensor q, k;           // [N, H, K]: per value head, also where heads share keys
@@ -43,7 +43,7 @@ struct GatedDeltaGradients {
   at::Tensor initial_state;  // undefined without one
 };
 // d_output [N, H, V] of q's type; d_final_state [S, H, V, K] fp32 or undefined.
-GatedDeltaGradients gated_delta_backward(GatedDeltaPath path, const GatedDeltaTensors& x, const at::Tensor& inverse,
+GatedDeltaGradients gated_delta_backward(GatedDeltaPath path, const GatedDeltaTensors& x, const at::Tensor& saved,
                                          const at::Tensor& d_output, const at::Tensor& d_final_state);
 
 // A few new rows for each sequence: updates states [pool, H, V, K] in place, entry state_index[s] (int32; undefined: s)
