@@ -1,5 +1,5 @@
-// The gated delta rule by kernels as one autograd Function. It keeps its inputs and the inverse of each chunk; states
-// are computed again in the backward pass.
+// The gated delta rule by kernels as one autograd Function. It keeps its inputs and what the forward kernels save for
+// the backward pass.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -23,7 +23,7 @@ class GatedDeltaKernels : public torch::autograd::Function<GatedDeltaKernels> {
     const GatedDeltaTensors x{q, k, v, g, beta, tensor_or_undefined(initial_state), offsets, scale};
     const auto y = gated_delta_forward(path, x, want_final_state, graph);
     if (graph) {
-      ctx->save_for_backward({x.q, x.k, x.v, x.g, x.beta, x.initial_state, x.offsets, y.inverse});
+      ctx->save_for_backward({x.q, x.k, x.v, x.g, x.beta, x.initial_state, x.offsets, y.saved});
       ctx->saved_data["scale"] = scale;
       ctx->saved_data["path"] = static_cast<std::int64_t>(path);
       ctx->set_materialize_grads(false);

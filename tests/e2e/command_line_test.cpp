@@ -46,6 +46,18 @@ TEST(CommandLine, WrongRequestsExitWith2) {
   EXPECT_TRUE(contains(missing.err, "/no/such/file.yaml")) << missing.err;
 }
 
+TEST(CommandLine, GatedDeltaOptionsAreChecked) {
+  for (const char* shape : {"1,2", "1,2,3,4", "0,64,2", "8,4096,x"}) {
+    const ProcessResult result = hydrahead({"bench", "gdn", "--shape", shape});
+    EXPECT_EQ(result.status, 2) << shape;
+    EXPECT_TRUE(contains(result.err, std::string("--shape: found '") + shape)) << result.err;
+  }
+  EXPECT_EQ(hydrahead({"bench", "gdn", "--path", "fast"}).status, 2);
+  const ProcessResult kernel = hydrahead({"train", "--config", "/no/such/file.yaml", "--gdn-kernel", "fast"});
+  EXPECT_EQ(kernel.status, 2);
+  EXPECT_TRUE(contains(kernel.err, "--gdn-kernel")) << kernel.err;
+}
+
 TEST(CommandLine, DocumentationPage) {
   const ProcessResult result = hydrahead({"document-config"});
   EXPECT_EQ(result.status, 0);
