@@ -37,7 +37,8 @@ target_compile_definitions(torch_wheel INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
 # libstdc++ stands first, so that ours are bound to it.
 # --no-as-needed: without it libtorch_cuda is dropped and no CUDA back end registers.
 target_link_libraries(torch_wheel INTERFACE
-  stdc++ -Wl,--no-as-needed ${_torch_lib}/libtorch.so ${_torch_lib}/libtorch_cpu.so ${_torch_lib}/libc10.so)
+  stdc++ -Wl,--no-as-needed ${_torch_lib}/libtorch.so ${_torch_lib}/libtorch_cpu.so ${_torch_lib}/libc10.so
+  ${_torch_lib}/libgomp.so.1)
 if(HYDRA_CUDA)
   file(STRINGS ${_nvidia}/nccl/include/nccl.h _nccl_code REGEX "define NCCL_(MAJOR|MINOR|PATCH) ")
   string(REGEX REPLACE "[^0-9;]*NCCL_(MAJOR|MINOR|PATCH) ([0-9]+)[^;]*" "\\2" _nccl "${_nccl_code}")

@@ -2,6 +2,8 @@
 // first appended to (method.md section 9). The scale is d^-0.5; the log scale s_t is already on the queries.
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
@@ -42,13 +44,25 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   LayerState& cache = *rows.cache;
   HYDRA_CHECK(static_cast<std::int64_t>(cache.k.size()) == sequences.count(), cache.k.size(), " cached sequences for ",
               sequences.count());
-  std::vector<at::Tensor> outputs;
-  for (std::int64_t s = 0; s < sequences.count(); ++s) {
+  std::vector<at::Tensor> outputs(cache.k.size());
+  const auto attend_one = [&](std::int64_t s) {
     const std::int64_t begin = sequences.offsets[s];
     const std::int64_t length = sequences.length(s);
     const at::Tensor keys = append(cache.k[s], sequences.start[s], k.narrow(0, begin, length));
     const at::Tensor values = append(cache.v[s], sequences.start[s], v.narrow(0, begin, length));
-    outputs.push_back(ops::cached_attention(q.narrow(0, begin, length), keys, values, kv_index, scale));
+    const at::Tensor queries = rows.wanted.defined() ? q.narrow(0, s, 1) : q.narrow(0, begin, length);
+    outputs[s] = ops::cached_attention(queries, keys, values, kv_index, scale);
+  };
+  // On a CPU a thread a sequence, if there are enough: no thread waits for another within one.
+  const std::int64_t apart = q.is_cpu() ? sequences.count() / at::get_num_threads() * at::get_num_threads() : 0;
+  at::parallel_for(0, apart, 1, [&](std::int64_t first, std::int64_t last) {
+    const c10::NoGradGuard no_grad;  // of this thread
+    for (std::int64_t s = first; s < last; ++s) {
+      attend_one(s);
+    }
+  });
+  for (std::int64_t s = apart; s < sequences.count(); ++s) {
+    attend_one(s);
   }
   return outputs.size() == 1 ? outputs.front() : at::cat(outputs);
 }

@@ -19,6 +19,7 @@ struct AttentionRows {
   const RotaryTables& tables;
   bool log_scale = false;
   LayerState* cache = nullptr;
+  at::Tensor wanted{};  // with a cache: [S] the last row of each sequence, the only one to form an output for, or all
 };
 
 // Projections that both branches read under `branch_weights: shared`: [N, heads, d], else undefined.
@@ -45,6 +46,8 @@ at::Tensor fuse_branches(const Model& model, std::int64_t layer, const at::Tenso
 at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                   const std::vector<std::int64_t>& kv_index, const AttentionRows& rows);
 
+// The wanted ones of the rows x [N, ...].
+at::Tensor wanted_rows(const at::Tensor& x, const AttentionRows& rows);
 // x W^T + bias cut into heads: [N, D] -> [N, heads, d].
 at::Tensor project_heads(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, std::int64_t head_dim);
 // The type of statistics, gates' logits and decays: fp32, or fp64 for fp64 activations.

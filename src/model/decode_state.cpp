@@ -84,13 +84,12 @@ at::Tensor advance(const Model& model, DecodeState& state, const at::Tensor& ids
   ForwardOptions options;
   options.log_scale = log_scale;
   options.state = &state;
+  options.last_rows = true;
   const at::Tensor hidden = forward_hidden(model, ids, sequences, options);
-  std::vector<std::int64_t> last;
   for (std::size_t s = 0; s < lengths.size(); ++s) {
     state.length[s] += lengths[s];
-    last.push_back(sequences.offsets[s + 1] - 1);
   }
-  return hidden.index_select(0, at::tensor(last, at::kLong).to(hidden.device()));
+  return hidden;
 }
 
 DecodeState merge_states(std::vector<DecodeState> parts) {

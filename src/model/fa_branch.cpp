@@ -10,23 +10,24 @@ namespace hydra::model {
 namespace {
 
 struct Projections {
-  at::Tensor q, k, v;  // [N, H_F, d], [N, touched, d] x2
+  at::Tensor q, k, v;  // [N or wanted, H_F, d], [N, touched, d] x2
 };
 
-Projections own_projections(const FaBranch& fa, const at::Tensor& x, std::int64_t head_dim) {
-  return {project_heads(x, fa.q, fa.q_bias, head_dim), project_heads(x, fa.k, fa.k_bias, head_dim),
+Projections own_projections(const FaBranch& fa, const at::Tensor& x, std::int64_t head_dim, const AttentionRows& rows) {
+  return {project_heads(wanted_rows(x, rows), fa.q, fa.q_bias, head_dim), project_heads(x, fa.k, fa.k_bias, head_dim),
           project_heads(x, fa.v, fa.v_bias, head_dim)};
 }
 
 // With one K/V head per query head (mha), a group is read at the rows of its first head (method.md section 11).
-Projections from_shared(const SharedProjections& shared, const LayerPlan& plan, const Qwen3Config& base) {
+Projections from_shared(const SharedProjections& shared, const LayerPlan& plan, const Qwen3Config& base,
+                        const AttentionRows& rows) {
   std::vector<std::int64_t> kv_heads = plan.kv_groups;
   if (shared.k.size(1) != base.kv_heads) {
     for (std::int64_t& head : kv_heads) {
       head *= base.group_size();
     }
   }
-  return {ops::select_heads(shared.q, plan.fa_heads), ops::select_heads(shared.k, kv_heads),
+  return {ops::select_heads(wanted_rows(shared.q, rows), plan.fa_heads), ops::select_heads(shared.k, kv_heads),
           ops::select_heads(shared.v, kv_heads)};
 }
 
@@ -39,21 +40,22 @@ BranchOutput fa_branch(const Model& model, std::int64_t layer, const at::Tensor&
   const LayerPlan& plan = model.config.plan->layers[layer];
   const FaBranch& fa = model.layers[layer].hybrid.fa;
 
-  auto [q, k, v] = shared.q.defined() ? from_shared(shared, plan, base) : own_projections(fa, x, base.head_dim);
+  auto [q, k, v] =
+      shared.q.defined() ? from_shared(shared, plan, base, rows) : own_projections(fa, x, base.head_dim, rows);
   q = ops::rms_norm(q, fa.q_norm, base.rms_norm_eps);
   k = ops::rms_norm(k, fa.k_norm, base.rms_norm_eps);
   if (options.rope) {
-    q = ops::rotate(q, rows.tables.cos, rows.tables.sin);
+    q = ops::rotate(q, wanted_rows(rows.tables.cos, rows), wanted_rows(rows.tables.sin, rows));
     k = ops::rotate(k, rows.tables.cos, rows.tables.sin);
   }
   if (rows.log_scale) {
-    q = (q * rows.tables.log_scale.view({-1, 1, 1})).to(q.scalar_type());
+    q = (q * wanted_rows(rows.tables.log_scale, rows).view({-1, 1, 1})).to(q.scalar_type());
   }
   BranchOutput output;
   output.heads = attend(q, k, v, plan.kv_index, rows);
   if (options.gate != FaGate::none) {
     const std::int64_t gate_width = options.gate == FaGate::headwise ? 1 : base.head_dim;
-    output.gate = project_heads(x, fa.g, fa.g_bias, gate_width);
+    output.gate = project_heads(wanted_rows(x, rows), fa.g, fa.g_bias, gate_width);
   }
   return output;
 }

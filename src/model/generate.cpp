@@ -1,13 +1,14 @@
-// Prompts are prefilled side by side in rounds of bounded rows, and all that have not ended decode together, one row
-// each a step.
+// Prompts are prefilled in groups of bounded rows, and all that have not ended decode together, one row each a step.
 
 #include "hydrahead/model/generate.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "hydrahead/base/error.hpp"
@@ -41,44 +42,70 @@ at::Tensor to_ids(const std::vector<std::int64_t>& ids, const at::Device& device
   return at::tensor(ids, at::kLong).to(device);
 }
 
-// Prompts [first, last) side by side in rounds of at most prefill_chunk rows: each prompt is cut into as many pieces as
-// there are rounds, so that every sequence has rows in each. Appends their last hidden rows [S, D] and their state.
-void prefill_group(const Model& model, const Prompts& prompts, std::size_t first, std::size_t last, std::size_t rounds,
-                   bool log_scale, StateType state_type, std::vector<DecodeState>& states,
-                   std::vector<at::Tensor>& hidden) {
-  DecodeState state = make_decode_state(model, static_cast<std::int64_t>(last - first), state_type);
+// Prompts [first, last), side by side in `rounds` rounds of at most prefill_chunk rows: each prompt is cut into as many
+// pieces as there are rounds, so that every sequence has rows in each.
+struct PrefillGroup {
+  std::size_t first, last, rounds;
+};
+
+// A group grows as long as its shortest prompt has a row for every round. On a GPU, where a pass over more sequences
+// costs less, it grows over many rounds, on a CPU within one.
+std::vector<PrefillGroup> prefill_groups(const Prompts& prompts, std::size_t chunk, bool many_rounds) {
+  const auto rounds_of = [&](std::size_t rows) { return (rows + chunk - 1) / chunk; };
+  std::vector<PrefillGroup> groups;
+  for (std::size_t first = 0; first < prompts.size();) {
+    std::size_t last = first, rows = 0, shortest = prompts[first].size();
+    while (last < prompts.size() && (many_rounds || last == first || rows + prompts[last].size() <= chunk) &&
+           std::min(shortest, prompts[last].size()) >= rounds_of(rows + prompts[last].size())) {
+      shortest = std::min(shortest, prompts[last].size());
+      rows += prompts[last++].size();
+    }
+    groups.push_back({first, last, rounds_of(rows)});
+    first = last;
+  }
+  return groups;
+}
+
+// The group's state, and its prompts' last hidden rows [S, D].
+std::pair<DecodeState, at::Tensor> prefill_group(const Model& model, const Prompts& prompts, const PrefillGroup& group,
+                                                 bool log_scale, StateType state_type) {
+  DecodeState state = make_decode_state(model, static_cast<std::int64_t>(group.last - group.first), state_type);
   at::Tensor rows;
-  for (std::size_t round = 0; round < rounds; ++round) {
+  for (std::size_t round = 0; round < group.rounds; ++round) {
     poll_stop();
     std::vector<std::int64_t> ids, lengths;
-    for (std::size_t p = first; p < last; ++p) {
-      const std::size_t begin = prompts[p].size() * round / rounds, end = prompts[p].size() * (round + 1) / rounds;
+    for (std::size_t p = group.first; p < group.last; ++p) {
+      const std::size_t begin = prompts[p].size() * round / group.rounds;
+      const std::size_t end = prompts[p].size() * (round + 1) / group.rounds;
       ids.insert(ids.end(), prompts[p].begin() + static_cast<std::ptrdiff_t>(begin),
                  prompts[p].begin() + static_cast<std::ptrdiff_t>(end));
       lengths.push_back(static_cast<std::int64_t>(end - begin));
     }
     rows = advance(model, state, to_ids(ids, model.embed.device()), lengths, log_scale);
   }
-  hidden.push_back(rows);
-  states.push_back(std::move(state));
+  return {std::move(state), rows};
 }
 
 std::pair<DecodeState, at::Tensor> prefill(const Model& model, const Prompts& prompts, bool log_scale,
                                            const GenerateOptions& options) {
-  std::vector<DecodeState> states;
-  std::vector<at::Tensor> hidden;
-  const auto chunk = static_cast<std::size_t>(options.prefill_chunk);
-  const auto rounds_of = [&](std::size_t rows) { return (rows + chunk - 1) / chunk; };
-  for (std::size_t first = 0; first < prompts.size();) {
-    // A group grows as long as its shortest prompt has a row for every round.
-    std::size_t last = first, rows = 0, shortest = prompts[first].size();
-    while (last < prompts.size() &&
-           std::min(shortest, prompts[last].size()) >= rounds_of(rows + prompts[last].size())) {
-      shortest = std::min(shortest, prompts[last].size());
-      rows += prompts[last++].size();
+  const bool on_cpu = model.embed.is_cpu();
+  const auto groups = prefill_groups(prompts, static_cast<std::size_t>(options.prefill_chunk), !on_cpu);
+  std::vector<DecodeState> states(groups.size());
+  std::vector<at::Tensor> hidden(groups.size());
+  const auto run = [&](std::int64_t i) {
+    std::tie(states[i], hidden[i]) = prefill_group(model, prompts, groups[i], log_scale, options.state_type);
+  };
+  // On a CPU a thread a group, as long as there is one for each: none waits for another between operations.
+  const auto count = static_cast<std::int64_t>(groups.size());
+  const std::int64_t apart = on_cpu ? count / at::get_num_threads() * at::get_num_threads() : 0;
+  at::parallel_for(0, apart, 1, [&](std::int64_t begin, std::int64_t end) {
+    const c10::NoGradGuard no_grad;  // of this thread
+    for (std::int64_t i = begin; i < end; ++i) {
+      run(i);
     }
-    prefill_group(model, prompts, first, last, rounds_of(rows), log_scale, options.state_type, states, hidden);
-    first = last;
+  });
+  for (std::int64_t i = apart; i < count; ++i) {
+    run(i);
   }
   return {merge_states(std::move(states)), at::cat(hidden)};
 }

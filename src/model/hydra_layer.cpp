@@ -28,8 +28,22 @@ at::Tensor hybrid_heads(const Model& model, std::int64_t layer, const at::Tensor
   }
   if (!plan.gdn_heads.empty()) {
     gdn = gdn_branch(model, layer, x, shared, rows);
+    gdn.heads = wanted_rows(gdn.heads, rows);
+    gdn.gate = gdn.gate.defined() ? wanted_rows(gdn.gate, rows) : gdn.gate;
   }
-  return fuse_branches(model, layer, x, fa, gdn);
+  return fuse_branches(model, layer, wanted_rows(x, rows), fa, gdn);
+}
+
+AttentionRows rows_of(const Model& model, std::int64_t layer, const ops::Sequences& sequences,
+                      const RotaryTables& tables, const ForwardOptions& options) {
+  AttentionRows rows{.sequences = sequences, .tables = tables, .log_scale = options.log_scale};
+  if (options.state != nullptr) {
+    rows.cache = &options.state->layers[layer];
+    if (options.last_rows && layer + 1 == model.config.base.layers && sequences.count() < sequences.rows()) {
+      rows.wanted = sequences.offsets_device.slice(0, 1).to(at::kLong) - 1;
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -37,8 +51,7 @@ at::Tensor hybrid_heads(const Model& model, std::int64_t layer, const at::Tensor
 at::Tensor attention_sublayer(const Model& model, std::int64_t layer, const at::Tensor& x,
                               const ops::Sequences& sequences, const RotaryTables& tables,
                               const ForwardOptions& options) {
-  const AttentionRows rows{sequences, tables, options.log_scale,
-                           options.state != nullptr ? &options.state->layers[layer] : nullptr};
+  const AttentionRows rows = rows_of(model, layer, sequences, tables, options);
   const Layer& parameters_of_layer = model.layers[layer];
   at::Tensor y;
   if (model.is_hybrid()) {
@@ -59,8 +72,9 @@ at::Tensor transformer_layer(const Model& model, std::int64_t layer, const at::T
                              const ForwardOptions& options) {
   const Layer& block = model.layers[layer];
   const double eps = model.config.base.rms_norm_eps;
-  const at::Tensor middle = hidden + attention_sublayer(model, layer, ops::rms_norm(hidden, block.input_norm, eps),
-                                                        sequences, tables, options);
+  const at::Tensor residual = wanted_rows(hidden, rows_of(model, layer, sequences, tables, options));
+  const at::Tensor middle = residual + attention_sublayer(model, layer, ops::rms_norm(hidden, block.input_norm, eps),
+                                                          sequences, tables, options);
   const at::Tensor x = ops::rms_norm(middle, block.post_attention_norm, eps);
   return middle + ops::swiglu_mlp(x, block.gate, block.up, block.down);
 }

@@ -112,26 +112,29 @@ void check_shapes(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   }
 }
 
-// Softmax attention of q [H, n, d] over the T keys of one sequence, the last n of which are the queries' own rows:
-// the earlier keys without a mask, the own rows causally, merged by their log-sum-exp. No mask is formed.
+// Softmax attention of q [H, n, d] over k and v [H, T, d], and its log-sum-exp [H, n].
+std::pair<at::Tensor, at::Tensor> attend_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal,
+                                             double scale) {
+  const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(q.unsqueeze(0), k.unsqueeze(0),
+                                                                          v.unsqueeze(0), 0.0, causal, {}, scale);
+  return {out.squeeze(0), lse.squeeze(0)};
+}
+
+// The last n rows of one sequence over its T keys: the earlier keys without a mask, the own rows causally, merged by
+// their log-sum-exp. No mask is formed.
 at::Tensor cached_attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
   const auto n = q.size(1);
   const auto past = k.size(1) - n;
-  const auto attend = [&](std::int64_t begin, std::int64_t length, bool causal) {
-    return at::_scaled_dot_product_flash_attention_for_cpu(q.unsqueeze(0), k.narrow(1, begin, length).unsqueeze(0),
-                                                           v.narrow(1, begin, length).unsqueeze(0), 0.0, causal, {},
-                                                           scale);
-  };
   if (n == 1) {
-    return std::get<0>(attend(0, past + 1, false)).squeeze(0);
+    return attend_cpu(q, k, v, false, scale).first;
   }
-  const auto [own, own_lse] = attend(past, n, true);
+  const auto [own, own_lse] = attend_cpu(q, k.narrow(1, past, n), v.narrow(1, past, n), true, scale);
   if (past == 0) {
-    return own.squeeze(0);
+    return own;
   }
-  const auto [before, before_lse] = attend(0, past, false);
+  const auto [before, before_lse] = attend_cpu(q, k.narrow(1, 0, past), v.narrow(1, 0, past), false, scale);
   const auto share = at::sigmoid(before_lse - own_lse).unsqueeze(-1);  // weight of the earlier keys
-  return at::lerp(own, before, share.to(own.scalar_type())).squeeze(0);
+  return at::lerp(own, before, share.to(own.scalar_type()));
 }
 
 }  // namespace
@@ -160,9 +163,14 @@ at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k_in, const a
   const at::NoGradGuard no_grad;
   check_shapes(q, k_in, v_in, kv_index);
   HYDRA_CHECK(k_in.size(0) >= q.size(0), "attention: ", q.size(0), " queries over ", k_in.size(0), " keys");
+  const auto heads_first = [](const at::Tensor& x) { return x.transpose(0, 1); };
+  if (q.is_cpu() && q.size(0) == 1 && is_grouped(kv_index, k_in.size(1))) {
+    // One row: the queries of a group are its rows over the keys that they share, which are read in place.
+    const auto groups = q.view({k_in.size(1), -1, q.size(2)});
+    return attend_cpu(groups, heads_first(k_in), heads_first(v_in), /*causal=*/false, scale).first.view(q.sizes());
+  }
   const auto k = expand_heads(k_in, kv_index);
   const auto v = expand_heads(v_in, kv_index);
-  const auto heads_first = [](const at::Tensor& x) { return x.transpose(0, 1); };
   if (q.is_cpu()) {
     return heads_first(cached_attention_cpu(heads_first(q), heads_first(k), heads_first(v), scale));
   }

@@ -1,6 +1,7 @@
 #include "hydrahead/model/generate.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "hydrahead/base/random.hpp"
@@ -99,6 +100,28 @@ TEST(Generate, ABatchOfUnequalLengthsEqualsEachPromptAlone) {
     EXPECT_EQ(together[p].size(), 20u);
     EXPECT_EQ(generate(hybrid(), {prompts[p]}, options)[0], together[p]) << p;
   }
+}
+
+// With one thread a group, what is left over shared by all, and a sequence a thread in attention.
+TEST(Generate, ThreadsDoNotChangeTheAnswer) {
+  const int threads = at::get_num_threads();
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (std::uint32_t p = 0; p < 5; ++p) {
+    prompts.push_back(random_ids(90 + 7 * p, 20 + p));
+  }
+  GenerateOptions options;
+  options.max_new = 12;
+  options.prefill_chunk = 200;  // two prompts a group, three groups
+  for (const Model* model : {&teacher(), &hybrid()}) {
+    at::set_num_threads(1);
+    const auto expected = generate(*model, prompts, options);
+    at::set_num_threads(2);
+    EXPECT_EQ(generate(*model, prompts, options), expected);
+    request_stop();
+    EXPECT_THROW(generate(*model, prompts, options), Interrupted);
+    clear_stop_request();
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(Generate, GreedyEqualsRepeatedFullForward) {

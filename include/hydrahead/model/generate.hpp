@@ -19,7 +19,7 @@ struct GenerateOptions {
   double top_p = 1.0;
   std::uint64_t seed = 0;  // draws depend on (seed, prompt's index, step) only
   std::vector<std::int64_t> stop_ids;
-  std::int64_t prefill_chunk = 8192;  // rows of all prompts at a time
+  std::int64_t prefill_chunk = 8192;  // rows of prompts in one pass; on a CPU, a pass a thread
   StateType state_type = StateType::fp32;
   bool log_scale = true;  // false: off even where the model's log_scale.mode has it at inference
   // Called for each new token; return false to end that prompt.

@@ -128,6 +128,7 @@ struct ForwardOptions {
   bool log_scale = false;        // s_t on the FA queries
   bool recompute = false;        // per-layer activation checkpointing
   DecodeState* state = nullptr;  // KV and GDN states are read and advanced (no autograd); its lengths are the caller's
+  bool last_rows = false;        // with a state: the last layer's result only for each sequence's last row, [S, D]
   // Called for each layer with the attention sublayer's input [N, D] (after the norm) and output [N, D] (after W_O).
   std::function<void(std::int64_t layer, const at::Tensor& input, const at::Tensor& output)> attention_tap;
   // Called with the residual stream before layer 0, and after each layer.
