@@ -14,7 +14,7 @@ namespace {
 
 struct Options {
   EvalOptions common;
-  std::int64_t batch_tokens = 0;  // 0: by the device
+  std::int64_t batch_tokens = 0;  // 0: by the device and the model
   eval::NiahRunOptions run;
 };
 
@@ -25,8 +25,10 @@ void run(const Options& options) {
   const data::Corpora corpora = data::load_corpora(config.haystack.string(), config.words.string());
   eval::NiahRunOptions run_options = options.run;
   run_options.out = options.common.out;
+  const model::CacheBytes cache =
+      eval::cache_use(target.model_config, target.load.compute_type, target.config.cache.state_dtype);
   run_options.batch_tokens =
-      options.batch_tokens > 0 ? options.batch_tokens : eval::default_batch_tokens(target.load.device);
+      options.batch_tokens > 0 ? options.batch_tokens : eval::default_batch_tokens(target.load.device, cache);
   run_options.run_info = target.run_info;
   eval::NiahSubject subject{.name = std::filesystem::path(options.common.model).lexically_normal().string(),
                             .identity = target.identity,

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "hydrahead/base/files.hpp"
@@ -50,7 +51,8 @@ NiahSummary evaluate_niah(const std::string& name, const model::Model& model, co
   options.out = dir / "niah";
   options.skip_unfit = true;
   options.force = true;
-  options.batch_tokens = default_batch_tokens(model.embed.device());
+  options.batch_tokens =
+      default_batch_tokens(model.embed.device(), cache_use(model.config, model.compute_type, inputs.state_type));
   NiahRun run(*inputs.config.niah, *inputs.corpora, inputs.tokenizer, std::move(subject), std::move(options),
               communicator);
   return run.run(model_generator(model, inputs.state_type));
@@ -79,20 +81,26 @@ std::string precision_name(at::ScalarType type) {
   }
 }
 
-std::int64_t default_batch_tokens(const at::Device& device) { return device.is_cuda() ? 524288 : 16384; }
-
-model::CacheBytes cache_use(const model::Model& model, model::StateType state_type) {
-  const auto kv_bytes = static_cast<std::int64_t>(at::elementSize(model.compute_type));
+model::CacheBytes cache_use(const model::ModelConfig& config, at::ScalarType compute_type,
+                            model::StateType state_type) {
+  const auto kv_bytes = static_cast<std::int64_t>(at::elementSize(compute_type));
   const std::int64_t state_bytes = state_type == model::StateType::fp32 ? 4 : 2;
-  if (model.is_hybrid()) {
-    return model::cache_bytes(model.config.base, *model.config.plan, kv_bytes, state_bytes,
-                              model.config.hybrid->gdn.conv.kernel > 0);
+  if (config.plan) {
+    return model::cache_bytes(config.base, *config.plan, kv_bytes, state_bytes, config.hybrid->gdn.conv.kernel > 0);
   }
-  std::vector<std::int64_t> all(static_cast<std::size_t>(model.config.base.heads));
+  std::vector<std::int64_t> all(static_cast<std::size_t>(config.base.heads));
   std::iota(all.begin(), all.end(), 0);
-  const std::vector<std::vector<std::int64_t>> layers(static_cast<std::size_t>(model.config.base.layers), all);
-  return model::cache_bytes(model.config.base, model::make_plan(model.config.base, layers, "teacher"), kv_bytes,
-                            state_bytes, false);
+  const std::vector<std::vector<std::int64_t>> layers(static_cast<std::size_t>(config.base.layers), all);
+  return model::cache_bytes(config.base, model::make_plan(config.base, layers, "teacher"), kv_bytes, state_bytes,
+                            false);
+}
+
+std::int64_t default_batch_tokens(const at::Device& device, const model::CacheBytes& cache) {
+  if (device.is_cuda()) {
+    return 524288;
+  }
+  constexpr std::int64_t cpu_cache_bytes = std::int64_t{1} << 30;
+  return std::clamp<std::int64_t>(cpu_cache_bytes / std::max<std::int64_t>(1, cache.kv_per_token), 16384, 131072);
 }
 
 StateResult evaluate_state(const std::string& name, const model::Model& model, const Json& weights,
@@ -106,7 +114,7 @@ StateResult evaluate_state(const std::string& name, const model::Model& model, c
   communicator.barrier();
   StateResult state{.name = name,
                     .parameters = count_parameters(model),
-                    .cache = cache_use(model, inputs.state_type),
+                    .cache = cache_use(model.config, model.compute_type, inputs.state_type),
                     .niah = std::nullopt,
                     .ppl = std::nullopt};
   if (inputs.config.ppl && inputs.ppl_rows != nullptr && !inputs.ppl_rows->empty()) {

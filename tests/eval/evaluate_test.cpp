@@ -54,7 +54,7 @@ TEST(EvaluateState, CountsWhatTheDecodeStateOfAHybridHolds) {
   test::TempDir dir;
   test::write_hybrid_nano(dir.path() / "hybrid");
   const model::Model hybrid = model::load_model(dir.path() / "hybrid", model::LoadOptions{});
-  const model::CacheBytes bytes = cache_use(hybrid, model::StateType::fp32);
+  const model::CacheBytes bytes = cache_use(hybrid.config, at::kFloat, model::StateType::fp32);
   EXPECT_EQ(bytes.kv_per_token, hybrid.config.plan->touched_groups() * 2 * 64 * 4);
   EXPECT_EQ(bytes.constant, (6 * 4 - hybrid.config.plan->fa_count()) * 64 * 64 * 4);
 }

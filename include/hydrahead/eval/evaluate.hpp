@@ -45,13 +45,14 @@ std::optional<StateResult> read_state(const std::filesystem::path& dir);
 
 // Greedy decoding by a model, for NiahRun.
 Generate model_generator(const model::Model& model, model::StateType state_type);
-// Tokens of one generate call that the device takes in a batch.
-std::int64_t default_batch_tokens(const at::Device& device);
+// Tokens of one generate call that the device takes in a batch: on a CPU as many as fit into 1 GiB of KV cache, from
+// 16,384 to 131,072.
+std::int64_t default_batch_tokens(const at::Device& device, const model::CacheBytes& cache);
 
 // "fp32", "bf16", "fp16".
 std::string precision_name(at::ScalarType type);
 
-// Bytes of the decode state (method.md section 9) with activations of the model's compute type.
-model::CacheBytes cache_use(const model::Model& model, model::StateType state_type);
+// Bytes of the decode state (method.md section 9) with activations of the compute type.
+model::CacheBytes cache_use(const model::ModelConfig& config, at::ScalarType compute_type, model::StateType state_type);
 
 }  // namespace hydra::eval
