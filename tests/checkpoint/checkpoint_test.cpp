@@ -19,10 +19,13 @@
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/random.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace hydra::checkpoint {
 namespace {
+
+using test::refusal;
 
 RunState state_at(std::int64_t step) {
   RunState state;
@@ -46,15 +49,6 @@ void write_step(const fs::path& root, std::int64_t step, std::int64_t elements =
   };
   write_checkpoint(root, state_at(step), write_model,
                    {{"w.exp_avg", values}, {"step", at::full({}, static_cast<float>(step))}});
-}
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 void append_byte(const fs::path& file) { std::ofstream(file, std::ios::app | std::ios::binary) << 'x'; }
@@ -83,7 +77,7 @@ TEST(Checkpoint, EveryKindOfDamageIsNamed) {
     write_step(root.path(), 1);
     damage();
     EXPECT_FALSE(find_newest(root.path()).checkpoint.has_value());
-    return message_of([&] { open_checkpoint(dir); });
+    return refusal([&] { open_checkpoint(dir); });
   };
   const auto expect_in = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
@@ -105,7 +99,7 @@ TEST(Checkpoint, EveryKindOfDamageIsNamed) {
             }),
             "SHA-256");
   expect_in(damaged([&] { std::ofstream(dir / "stray") << "x"; }), "stray is not in the manifest");
-  expect_in(message_of([&] { open_checkpoint(root.path() / "step-0000000009"); }), "no such checkpoint");
+  expect_in(refusal([&] { open_checkpoint(root.path() / "step-0000000009"); }), "no such checkpoint");
 }
 
 TEST(Checkpoint, NewestCompleteWinsAndSkippedOnesAreNamed) {
@@ -159,7 +153,7 @@ TEST(Checkpoint, SpaceIsCheckedBeforeAndWithATrial) {
   const test::TempDir root;
   require_space(root.path() / "not" / "there", 1 << 20, "a checkpoint");
   EXPECT_TRUE(fs::is_empty(root.path()));
-  const std::string message = message_of([&] { require_space(root.path(), std::uint64_t{1} << 60, "a checkpoint"); });
+  const std::string message = refusal([&] { require_space(root.path(), std::uint64_t{1} << 60, "a checkpoint"); });
   EXPECT_NE(message.find("a checkpoint needs"), std::string::npos) << message;
 }
 

@@ -16,6 +16,7 @@
 #include "hydrahead/data/token_file.hpp"
 #include "src/data/schedule.hpp"
 #include "src/data/token_windows.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/prose.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tokenizers.hpp"
@@ -24,17 +25,9 @@ namespace hydra::data {
 namespace {
 
 using test::nano_tokenizer;
+using test::refusal;
 constexpr std::int64_t nano_rows = 4096;
 constexpr text::TokenId end_token = 4093;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // --- order
 // ------------------------------------------------------------------------------------------------------------
@@ -265,17 +258,17 @@ TEST_F(Rows, FoldersHoldTextsAndTokenFiles) {
 }
 
 TEST_F(Rows, RefusalsNameTheSourceAndTheNumbers) {
-  EXPECT_NE(message_of([&] { make(DataConfig{}); }).find("data.sources"), std::string::npos);
-  EXPECT_NE(message_of([&] { make(books(dir_.path() / "none")); }).find("data.sources.books"), std::string::npos);
+  EXPECT_NE(refusal([&] { make(DataConfig{}); }).find("data.sources"), std::string::npos);
+  EXPECT_NE(refusal([&] { make(books(dir_.path() / "none")); }).find("data.sources.books"), std::string::npos);
 
-  const std::string little = message_of([&] { make(books(write("three.txt", "a b c"))); });
+  const std::string little = refusal([&] { make(books(write("three.txt", "a b c"))); });
   EXPECT_NE(little.find("holds 4 tokens; one row needs 512"), std::string::npos) << little;
 
   const Documents other({600}, true, {{"tokenizer_sha256", std::string(64, '0')}});
-  EXPECT_NE(message_of([&] { make(books(other.prefix())); }).find("tokenizer"), std::string::npos);
+  EXPECT_NE(refusal([&] { make(books(other.prefix())); }).find("tokenizer"), std::string::npos);
 
   const Documents far({600}, false);
-  const std::string beyond = message_of([&] { make(books(far.prefix()), 512, Packing::reset, 512)->row(0); });
+  const std::string beyond = refusal([&] { make(books(far.prefix()), 512, Packing::reset, 512)->row(0); });
   EXPECT_NE(beyond.find("512"), std::string::npos);
 }
 
@@ -394,8 +387,8 @@ TEST(RowLoader, GivesBatchesInOrderAndThenTheError) {
     EXPECT_EQ(next[0].ids[0], 2 * batch);
     EXPECT_EQ(next[1].ids[0], 2 * batch + 1);
   }
-  EXPECT_EQ(message_of([&] { loader.next(); }), "row 20 is damaged");
-  EXPECT_EQ(message_of([&] { loader.next(); }), "row 20 is damaged");
+  EXPECT_EQ(refusal([&] { loader.next(); }), "row 20 is damaged");
+  EXPECT_EQ(refusal([&] { loader.next(); }), "row 20 is damaged");
 }
 
 TEST(RowLoader, StopsWhileItsQueueIsFull) {

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -14,9 +13,9 @@
 
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/json.hpp"
-#include "hydrahead/base/random.hpp"
 #include "tests/support/hybrid_nano.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/prose.hpp"
 #include "tests/support/small_tokenizer.hpp"
 #include "tests/support/tiny_model.hpp"
 
@@ -25,14 +24,7 @@ namespace {
 
 class EvalVerb : public ::testing::Test {
  protected:
-  void SetUp() override {
-    RandomStream random(8, 0);
-    constexpr std::array<const char*, 8> words{"river", "stone", "walks", "under", "the", "green", "seldom", "light"};
-    std::ofstream essay(root() / "essay.txt");
-    for (int i = 0; i < 5000; ++i) {
-      essay << words[random.below(8)] << (i % 11 == 10 ? ". " : " ");
-    }
-  }
+  void SetUp() override { std::ofstream(root() / "essay.txt") << test::make_prose(5000, 8); }
   const fs::path& root() const { return dir_.path(); }
   fs::path out(const std::string& name) const { return root() / name; }
 

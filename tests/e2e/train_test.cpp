@@ -12,6 +12,7 @@
 #include "hydrahead/base/random.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
 #include "tests/support/process.hpp"
+#include "tests/support/prose.hpp"
 
 namespace hydra {
 namespace {
@@ -22,12 +23,7 @@ namespace fs = std::filesystem;
 class TrainVerb : public ::testing::Test {
  protected:
   void SetUp() override {
-    RandomStream random(5, 0);
-    const std::array<const char*, 8> words{"river", "stone", "walks", "under", "the", "green", "seldom", "light"};
-    std::ofstream text(root() / "text.txt");
-    for (int i = 0; i < 6000; ++i) {
-      text << words[random.below(8)] << (i % 17 == 16 ? ".\n" : " ");
-    }
+    std::ofstream(root() / "text.txt") << test::make_prose(6000, 5);
     const char* stage = "{steps: 4, context: 32, global_batch: 2, lr: {peak: 1e-3, final: 1e-4, warmup: 2}}";
     std::ofstream(root() / "run.yaml")
         << "teacher: " << HYDRA_FIXTURES << "/qwen3-nano\n"
