@@ -43,7 +43,7 @@ __device__ __forceinline__ void substitute_rows(float (&v)[16], std::uint32_t bl
 // Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are used.
 __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::uint32_t x, std::uint32_t scratch,
                                                   int warp, int barrier_id) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
   const int g = lane >> 2;
   const int t = lane & 3;
   named_barrier(barrier_id, 128);  // nobody reads the previous inverse any more

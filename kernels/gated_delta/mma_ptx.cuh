@@ -10,6 +10,13 @@
 
 namespace hydra::kernels {
 
+// x, but unknown to the compiler: what is derived from it in a loop is computed there instead of kept in registers.
+__device__ __forceinline__ int recomputed(int x) {
+  int y;
+  asm volatile("mov.b32 %0, %1;" : "=r"(y) : "r"(x));
+  return y;
+}
+
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
