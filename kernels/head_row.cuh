@@ -24,6 +24,24 @@ __device__ inline void unpack(std::uint32_t a, std::uint32_t b, float* x, __nv_b
   x[3] = __uint_as_float(b & 0xffff0000U);
 }
 
+__device__ inline uint4 pack(const float* x, float) {
+  return {__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])};
+}
+__device__ inline std::uint32_t pack_pair(const float* x) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(x[0], x[1]);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+__device__ inline uint4 pack(const float* x, __nv_bfloat16) {
+  return {pack_pair(x), pack_pair(x + 2), pack_pair(x + 4), pack_pair(x + 6)};
+}
+
+// In PTX, because the compiler may split a plain store into scalar ones, each strided over the lanes: several times the
+// transactions.
+__device__ inline void store16(void* global, uint4 x) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(global), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+               : "memory");
+}
+
 __device__ inline void copy_async(uint4* shared, const void* global) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(shared))),
@@ -45,12 +63,7 @@ struct VectorRow {
   __device__ static void store(T* row, int lane, int d, const float (&x)[2 * kHalf]) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
-      Pack<T, kWidth> pack;
-#pragma unroll
-      for (int j = 0; j < kWidth; ++j) {
-        pack.value[j] = from_float<T>(x[i * kWidth + j]);
-      }
-      *reinterpret_cast<Pack<T, kWidth>*>(row + column(i * kWidth, lane, d)) = pack;
+      store16(row + column(i * kWidth, lane, d), pack(x + i * kWidth, T()));
     }
   }
   // A lane's places of a table of d / 2 values.

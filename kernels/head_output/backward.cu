@@ -42,7 +42,6 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
   const auto* gate_source = static_cast<const T*>(branch.gate.data) + walk.offset(branch.gate, from.packed);
   const auto* logit = gate_source;  // of a headwise gate
   const auto* upstream = static_cast<const T*>(p.d_y.data) + walk.offset(p.d_y, walk.head);
-  std::int64_t packed_row = std::int64_t{walk.token} * gradient.count + from.packed;
   const auto push = [&](int i) {
     if (i < walk.visits) {
       queue.push(i % depth, source, walk.lane, d);
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
   for (int i = 0; i < walk.steps; ++i) {
     const bool visited = i < walk.visits;
     const int token = walk.token + i * walk.stride;
-    const float one = visited && branch.headwise ? to_float(*logit) : 0.0F;
+    const float one = single_logit(branch, logit, visited);
     const float amplitude = visited ? amplitude_of(in, branch, token, walk.head) : 0.0F;
     logit += walk.step(branch.gate);
     wait_rows<depth - 1>();
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
     gate_queue.values(i % depth, z);
     push(i + depth);
     Gate<Row> gate;
-    gate.set(branch, z, one);
+    gate.set(from, z, one);
     float square = 0.0F, gated_sum = 0.0F, plain_sum = 0.0F;
 #pragma unroll
     for (int j = 0; j < 2 * Row::kHalf; ++j) {
@@ -91,6 +90,7 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
       plain_sum = row_sum<Row::kLanes>(plain_sum);
     }
     if (visited) {
+      const std::int64_t packed_row = std::int64_t{token} * gradient.count + from.packed;
       const float r = in.normalize ? rsqrtf(square * inverse_size + in.eps) : 1.0F;
       const float factor = amplitude * r;
       const float c = in.normalize ? factor * r * r * gated_sum * inverse_size : 0.0F;
@@ -118,7 +118,6 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
         Row::store(static_cast<T*>(gradient.gate) + packed_row * d, walk.lane, d, o);
       }
     }
-    packed_row += std::int64_t{walk.stride} * gradient.count;
   }
   if (p.d_amplitude != nullptr && in.amplitude_stride == 0 && walk.lane == 0 && walk.member) {
     static_cast<float*>(p.scratch)[walk.group] = d_amplitude;

@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
 #pragma unroll 1
   for (int i = 0; i < walk.steps; ++i) {
     const bool visited = i < walk.visits;
-    const float one = visited && branch.headwise ? to_float(*logit) : 0.0F;
+    const float one = single_logit(branch, logit, visited);
     const float amplitude = visited ? amplitude_of(in, branch, walk.token + i * walk.stride, walk.head) : 0.0F;
     logit += walk.step(branch.gate);
     wait_rows<depth - 1>();
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kHeadRowThreads, kResident<typename Row::Value
     gate_queue.values(i % depth, z);
     push(i + depth);
     Gate<Row> gate;
-    gate.set(branch, z, one);
+    gate.set(from, z, one);
     float square = 0.0F;
 #pragma unroll
     for (int j = 0; j < 2 * Row::kHalf; ++j) {

@@ -22,6 +22,15 @@ struct HeadSource {
   }
 };
 
+// A headwise gate's logit; infinite without a gate, for a factor of 1.
+template <class T>
+__device__ float single_logit(const OutputBranch& branch, const T* logit, bool visited) {
+  if (branch.kind == GateKind::none) {
+    return INFINITY;
+  }
+  return visited && branch.headwise ? to_float(*logit) : 0.0F;
+}
+
 // amplitude of (token, head); without amplitudes a gate counts twice.
 __device__ inline float amplitude_of(const HeadOutput& in, const OutputBranch& branch, int token, int head) {
   if (in.amplitude == nullptr) {
@@ -36,21 +45,20 @@ struct Gate {
   float logistic[2 * Row::kHalf];  // sigmoid(z)
   float value[2 * Row::kHalf];     // a
 
-  // Logits z of the row, or one for all of it.
-  __device__ void set(const OutputBranch& branch, const float (&z)[2 * Row::kHalf], float one) {
+  // Logits z of the row, or one for all of it. No gate is a sigmoid far out.
+  __device__ void set(const HeadSource& from, const float (&z)[2 * Row::kHalf], float one) {
+    const bool silu = from.branch.kind == GateKind::silu;
 #pragma unroll
     for (int j = 0; j < 2 * Row::kHalf; ++j) {
-      const float logit = branch.headwise ? one : z[j];
+      const float logit = from.elementwise ? z[j] : one;
       logistic[j] = fast_sigmoid(logit);
-      value[j] = branch.kind == GateKind::none   ? 1.0F
-                 : branch.kind == GateKind::silu ? logit * logistic[j]
-                                                 : logistic[j];
+      value[j] = logistic[j] * (silu ? logit : 1.0F);
     }
   }
-  // da/dz: s (1 - s), or s + z s (1 - s) = s + a (1 - s).
+  // da/dz: s - s a of a sigmoid, a + s (1 - a) of silu.
   __device__ float slope(GateKind kind, int j) const {
-    const float first = kind == GateKind::silu ? logistic[j] : 0.0F;
-    return first + value[j] * (1.0F - logistic[j]);
+    const float one = kind == GateKind::silu ? 1.0F : 0.0F;
+    return value[j] + logistic[j] * (one - value[j]);
   }
 };
 
