@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kTail = kConvTaps - 1;
-constexpr int kRows = 4;  // loaded together
+template <class T>
+constexpr int kRows = 8 / sizeof(T);  // loaded together: 4 of bf16, 2 of fp32
 
 struct Strips {
   std::int64_t rows;  // of a strip
@@ -168,8 +169,8 @@ __global__ void __launch_bounds__(kThreads, kForwardResident)
       y += in.channels;
     };
     int row = begin;
-    for (; row + kRows <= end; row += kRows) {
-      Pack<T, kWidth> next[kRows];
+    for (; row + kRows<T> <= end; row += kRows<T>) {
+      Pack<T, kWidth> next[kRows<T>];
 #pragma unroll
       for (Pack<T, kWidth>& pack : next) {
         pack = load_row<T, kWidth>(x);
@@ -276,20 +277,34 @@ __global__ void __launch_bounds__(kThreads, kBackwardResident)
     for (; row < begin + kTail; ++row) {
       single(row);
     }
-    for (; row + kRows <= end; row += kRows) {
-      Pack<T, kWidth> next[kRows], d_next[kRows];
-      const T* x_row = x + (row - begin) * in.row_stride;
-      const T* dy_row = dy + (row - begin) * in.channels;
+    Pack<T, kWidth> next[kRows<T>] = {}, d_next[kRows<T>] = {};  // on their way while the rows before are worked on
+    const auto load = [&](int t) {
+      const T* x_row = x + (t - begin) * in.row_stride;
+      const T* dy_row = dy + (t - begin) * in.channels;
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
+      for (int i = 0; i < kRows<T>; ++i) {
         next[i] = load_row<T, kWidth>(x_row);
         d_next[i] = load_row<T, kWidth>(dy_row);
         x_row += in.row_stride;
         dy_row += in.channels;
       }
+    };
+    if (row + kRows<T> <= end) {
+      load(row);
+    }
+    for (; row + kRows<T> <= end; row += kRows<T>) {
+      Pack<T, kWidth> now[kRows<T>], d_now[kRows<T>];
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-        step(next[i], d_next[i], true, true);
+      for (int i = 0; i < kRows<T>; ++i) {
+        now[i] = next[i];
+        d_now[i] = d_next[i];
+      }
+      if (row + 2 * kRows<T> <= end) {
+        load(row + kRows<T>);
+      }
+#pragma unroll
+      for (int i = 0; i < kRows<T>; ++i) {
+        step(now[i], d_now[i], true, true);
       }
     }
     for (; row < end + kTail; ++row) {
