@@ -1,4 +1,5 @@
-// hydrahead bench: whole training steps and prefill on random weights; the gated delta rule alone (cmd_bench_gdn.cpp).
+// hydrahead bench: whole training steps and prefill on random weights; the gated delta rule alone (cmd_bench_gdn.cpp)
+// and the kernels around it (cmd_bench_heads.cpp).
 
 #include <iostream>
 #include <memory>
@@ -44,15 +45,19 @@ void run(const Options& options) {
   bench.recompute_set = !options.recompute.empty();
   bench.recompute = options.recompute == "on";
   const model::LoadOptions load = model::inference_options(options.device, options.precision);
-  Json record = train::bench_step(hybrid, bench, load.device, load.compute_type);
-  record["versions"] = version_text();
-  std::cout << version_text() << "\n" << train::bench_text(record);
-  if (!options.json.empty()) {
-    write_file_atomic(options.json, record.dump(1) + "\n");
-  }
+  const Json record = train::bench_step(hybrid, bench, load.device, load.compute_type);
+  report_bench(record, train::bench_text(record), options.json);
 }
 
 }  // namespace
+
+void report_bench(Json record, const std::string& text, const std::string& json) {
+  record["versions"] = version_text();
+  std::cout << version_text() << "\n" << text;
+  if (!json.empty()) {
+    write_file_atomic(json, record.dump(1) + "\n");
+  }
+}
 
 void add_bench(CLI::App& app, int&) {
   auto* verb = app.add_subcommand("bench", "Time, arithmetic rate and memory");
@@ -77,6 +82,7 @@ void add_bench(CLI::App& app, int&) {
   step->add_option("--json", options->json, "Write the record to this file");
   step->callback([options] { run(*options); });
   add_bench_gdn(*verb);
+  add_bench_heads(*verb);
 }
 
 }  // namespace hydra::tools

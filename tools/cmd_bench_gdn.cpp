@@ -1,7 +1,6 @@
 // hydrahead bench gdn: the gated delta rule alone, forward, backward and decode.
 
 #include <charconv>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,9 +8,7 @@
 #include "bench_verbs.hpp"
 #include "gdn_kernel_option.hpp"
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/base/files.hpp"
 #include "hydrahead/train/bench_gdn.hpp"
-#include "version.hpp"
 
 namespace hydra::tools {
 namespace {
@@ -54,12 +51,8 @@ void run(const Options& options) {
   }
   bench.path = gdn_kernel(options.path);
 #if HYDRA_CUDA
-  Json record = train::bench_gdn(bench);
-  record["versions"] = version_text();
-  std::cout << version_text() << "\n" << train::bench_gdn_text(record);
-  if (!options.json.empty()) {
-    write_file_atomic(options.json, record.dump(1) + "\n");
-  }
+  const Json record = train::bench_gdn(bench);
+  report_bench(record, train::bench_gdn_text(record), options.json);
 #else
   fail_request("bench gdn: this build has no CUDA kernels");
 #endif

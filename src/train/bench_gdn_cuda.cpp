@@ -1,10 +1,7 @@
-// Every call is timed by a pair of events with a write of 512 MiB before it, which leaves the L2 cache without the
-// inputs and gives the host time to enqueue the call. Decode steps run as a graph over the states of 28 layers, as a
-// model runs them.
+// Decode steps run as a graph over the states of 28 layers, as a model runs them.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -15,6 +12,7 @@
 #include <functional>
 #include <memory>
 
+#include "event_timer.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/gated_delta_cuda.hpp"
 #include "hydrahead/train/bench_gdn.hpp"
@@ -25,45 +23,7 @@ namespace {
 
 constexpr double kFlops = 790e12, kBytes = 4.3e12;  // rates of the floor
 constexpr double kChunk = 64.0;
-constexpr double kMeasuredMs = 300.0;  // time spent on a median, about
 constexpr std::int64_t kLayers = 28;
-
-class Stopwatch {
- public:
-  Stopwatch() : flush_(at::empty({std::int64_t{512} << 20}, at::TensorOptions(at::kCUDA).dtype(at::kByte))) {}
-
-  double median_ms(const std::function<void()>& body) {
-    for (int i = 0; i < 2; ++i) {
-      body();
-    }
-    const double once = run(body, 1).front();
-    auto times = run(body, std::clamp(static_cast<int>(kMeasuredMs / once), 5, 100));
-    std::sort(times.begin(), times.end());
-    const std::size_t half = times.size() / 2;
-    return times.size() % 2 == 1 ? times[half] : 0.5 * (times[half - 1] + times[half]);
-  }
-
- private:
-  std::vector<double> run(const std::function<void()>& body, int count) {
-    std::vector<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>> events;
-    for (int i = 0; i < count; ++i) {
-      auto& [start, stop] =
-          events.emplace_back(at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault));
-      flush_.zero_();
-      start.record();
-      body();
-      stop.record();
-    }
-    events.back().second.synchronize();
-    std::vector<double> times;
-    for (auto& [start, stop] : events) {
-      times.push_back(start.elapsed_time(stop));
-    }
-    return times;
-  }
-
-  at::Tensor flush_;
-};
 
 at::Tensor unit_rows(std::int64_t rows, std::int64_t heads, std::int64_t size) {
   const auto x = at::randn({rows, heads, size}, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
@@ -129,7 +89,7 @@ std::int64_t peak_beyond(const std::function<void()>& body) {
 }
 
 // Rows of one shape by the kernels of a path.
-void time_kernels(Stopwatch& watch, const BenchGdnOptions& options, ops::GatedDeltaPath path,
+void time_kernels(EventTimer& timer, const BenchGdnOptions& options, ops::GatedDeltaPath path,
                   const ops::GatedDeltaTensors& x, const std::function<void(Json)>& add) {
   const double d = static_cast<double>(options.head_dim);
   const auto token_heads = static_cast<double>(x.g.numel());
@@ -139,7 +99,7 @@ void time_kernels(Stopwatch& watch, const BenchGdnOptions& options, ops::GatedDe
       if (inverse && path == ops::GatedDeltaPath::portable) {
         continue;  // it keeps nothing for the backward pass
       }
-      Json row = timed(inverse ? "forward, training" : "forward", watch.median_ms([&] { forward(inverse); }),
+      Json row = timed(inverse ? "forward, training" : "forward", timer.median_ms([&] { forward(inverse); }),
                        forward_work(d), token_heads);
       row["peak_bytes"] = peak_beyond([&] { forward(inverse); });
       add(row);
@@ -148,7 +108,7 @@ void time_kernels(Stopwatch& watch, const BenchGdnOptions& options, ops::GatedDe
   if (options.backward) {
     const auto d_output = at::randn_like(x.v);
     auto y = forward(true);
-    Json row = timed("backward", watch.median_ms([&] { ops::gated_delta_backward(path, x, y.saved, d_output, {}); }),
+    Json row = timed("backward", timer.median_ms([&] { ops::gated_delta_backward(path, x, y.saved, d_output, {}); }),
                      backward_work(d), token_heads);
     y = {};
     row["peak_bytes"] = peak_beyond([&] {  // of both passes
@@ -160,15 +120,15 @@ void time_kernels(Stopwatch& watch, const BenchGdnOptions& options, ops::GatedDe
 }
 
 // The same by batched ATen products.
-void time_aten(Stopwatch& watch, const BenchGdnOptions& options, const GdnShape& shape, const ops::GatedDeltaTensors& x,
-               const std::function<void(Json)>& add) {
+void time_aten(EventTimer& timer, const BenchGdnOptions& options, const GdnShape& shape,
+               const ops::GatedDeltaTensors& x, const std::function<void(Json)>& add) {
   const double d = static_cast<double>(options.head_dim);
   const auto token_heads = static_cast<double>(x.g.numel());
   const auto sequences = ops::make_sequences(
       std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch), shape.tokens), at::Device(at::kCUDA, 0));
   const auto forward = [&] { return ops::gated_delta(x.q, x.k, x.v, x.g, x.beta, x.scale, sequences).output; };
   if (options.forward) {
-    Json row = timed("forward", watch.median_ms(forward), forward_work(d), token_heads);
+    Json row = timed("forward", timer.median_ms(forward), forward_work(d), token_heads);
     row["peak_bytes"] = peak_beyond(forward);
     add(row);
   }
@@ -180,7 +140,7 @@ void time_aten(Stopwatch& watch, const BenchGdnOptions& options, const GdnShape&
     }
     const auto d_output = at::randn_like(x.v);
     auto y = forward();
-    Json row = timed("backward", watch.median_ms([&] { torch::autograd::grad({y}, inputs, {d_output}, true); }),
+    Json row = timed("backward", timer.median_ms([&] { torch::autograd::grad({y}, inputs, {d_output}, true); }),
                      backward_work(d), token_heads);
     y.reset();
     row["peak_bytes"] = peak_beyond([&] { torch::autograd::grad({forward()}, inputs, {d_output}); });
@@ -188,7 +148,7 @@ void time_aten(Stopwatch& watch, const BenchGdnOptions& options, const GdnShape&
   }
 }
 
-Json time_decode(Stopwatch& watch, std::int64_t batch, std::int64_t heads, std::int64_t size) {
+Json time_decode(EventTimer& timer, std::int64_t batch, std::int64_t heads, std::int64_t size) {
   const c10::cuda::CUDAStreamGuard guard(c10::cuda::getStreamFromPool());
   const auto x = random_inputs({batch, 1, heads}, size, "hydra");
   const auto options = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
@@ -202,7 +162,7 @@ Json time_decode(Stopwatch& watch, std::int64_t batch, std::int64_t heads, std::
     ops::gated_delta_decode(x, state);
   }
   graph.capture_end();
-  const double us = 1e3 * watch.median_ms([&] { graph.replay(); }) / static_cast<double>(kLayers);
+  const double us = 1e3 * timer.median_ms([&] { graph.replay(); }) / static_cast<double>(kLayers);
   const double bytes = 2.0 * static_cast<double>(states.front().nbytes());
   return {{"pass", "decode"},
           {"batch", batch},
@@ -212,23 +172,17 @@ Json time_decode(Stopwatch& watch, std::int64_t batch, std::int64_t heads, std::
           {"floor_us", 1e6 * bytes / kBytes}};
 }
 
-double copy_bytes_per_second(Stopwatch& watch) {
-  const auto from = at::zeros({std::int64_t{1} << 30}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
-  auto to = at::empty_like(from);
-  return 2e3 * static_cast<double>(from.nbytes()) / watch.median_ms([&] { to.copy_(from); });
-}
-
 }  // namespace
 
 Json bench_gdn(const BenchGdnOptions& options) {
   HYDRA_REQUIRE(at::hasCUDA(), "bench gdn: no CUDA device");
   const at::NoGradGuard no_grad;
-  Stopwatch watch;
+  EventTimer timer;
   Json record;
   record["device"] = device_info(at::Device(at::kCUDA, 0)).name;
   record["head_dim"] = options.head_dim;
   record["gate"] = options.gate;
-  record["copy_gb_per_second"] = 1e-9 * copy_bytes_per_second(watch);
+  record["copy_gb_per_second"] = 1e-9 * timer.copy_bytes_per_second();
   record["rows"] = Json::array();
   ops::force_gated_delta_path(options.path);
   if (options.forward || options.backward) {
@@ -243,16 +197,16 @@ Json bench_gdn(const BenchGdnOptions& options) {
         record["rows"].push_back(std::move(row));
       };
       if (path == ops::GatedDeltaPath::aten) {
-        time_aten(watch, options, shape, x, add);
+        time_aten(timer, options, shape, x, add);
       } else {
-        time_kernels(watch, options, path, x, add);
+        time_kernels(timer, options, path, x, add);
       }
     }
   }
   ops::force_gated_delta_path(std::nullopt);
   if (options.decode) {
     for (const std::int64_t batch : {32, 1}) {
-      record["rows"].push_back(time_decode(watch, batch, 16, options.head_dim));
+      record["rows"].push_back(time_decode(timer, batch, 16, options.head_dim));
     }
   }
   return record;

@@ -1,16 +1,13 @@
-// Every call is timed by a pair of events with a write of 512 MiB before it, which leaves the L2 cache without the
-// inputs and gives the host time to enqueue the call. Bytes are those that must move once; the ops are called as the
-// model calls them, with their allocations.
+// Bytes are those that must move once; the ops are called as the model calls them, with their allocations.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/cuda/CUDAEvent.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 
+#include "event_timer.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/ops/gdn_inputs.hpp"
@@ -21,28 +18,7 @@
 namespace hydra::train {
 namespace {
 
-constexpr int kWarmUp = 3, kTimed = 30;
-
 using Tensors = std::vector<at::Tensor>;
-
-double median_ms(const std::function<void()>& body, at::Tensor& flush) {
-  std::vector<std::pair<at::cuda::CUDAEvent, at::cuda::CUDAEvent>> events;
-  for (int i = 0; i < kWarmUp + kTimed; ++i) {
-    auto& [start, stop] =
-        events.emplace_back(at::cuda::CUDAEvent(cudaEventDefault), at::cuda::CUDAEvent(cudaEventDefault));
-    flush.zero_();
-    start.record();
-    body();
-    stop.record();
-  }
-  events.back().second.synchronize();
-  std::vector<double> times;
-  for (std::size_t i = kWarmUp; i < events.size(); ++i) {
-    times.push_back(events[i].first.elapsed_time(events[i].second));
-  }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
 
 // A differentiable call and the bytes that its passes move.
 struct Subject {
@@ -111,13 +87,11 @@ Subject short_conv_subject(const BenchHeadKernelsOptions& o) {
 }  // namespace
 
 Json bench_head_kernels(const BenchHeadKernelsOptions& options) {
-  HYDRA_REQUIRE(at::hasCUDA(), "bench: no CUDA device");
-  HYDRA_REQUIRE(options.heads >= 2, "bench: found ", options.heads, " heads, expected at least 2");
+  HYDRA_REQUIRE(at::hasCUDA(), "bench heads: no CUDA device");
+  HYDRA_REQUIRE(options.heads >= 2, "bench heads: found ", options.heads, " heads, expected at least 2");
   at::manual_seed(1);
-  at::Tensor flush = at::empty({std::int64_t{512} << 20}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
-  const at::Tensor from = at::zeros({std::int64_t{1} << 30}, flush.options());
-  at::Tensor to = at::empty_like(from);
-  const double copy = 2e-6 * static_cast<double>(from.nbytes()) / median_ms([&] { to.copy_(from); }, flush);
+  EventTimer timer;
+  const double copy = 1e-9 * timer.copy_bytes_per_second();
   Json record;
   record["device"] = device_info(at::Device(at::kCUDA, 0)).name;
   record["rows_of_input"] = options.rows;
@@ -137,7 +111,7 @@ Json bench_head_kernels(const BenchHeadKernelsOptions& options) {
     };
     {
       const at::NoGradGuard no_grad;
-      add("forward", median_ms([&] { subject.call(subject.inputs); }, flush), subject.forward_bytes);
+      add("forward", timer.median_ms([&] { subject.call(subject.inputs); }), subject.forward_bytes);
     }
     const Tensors outputs = subject.call(subject.inputs);
     Tensors upstream;
@@ -145,7 +119,7 @@ Json bench_head_kernels(const BenchHeadKernelsOptions& options) {
       upstream.push_back(at::randn_like(y));
     }
     const auto backward = [&] { torch::autograd::grad(outputs, subject.inputs, upstream, /*retain_graph=*/true); };
-    add("backward", median_ms(backward, flush), subject.backward_bytes);
+    add("backward", timer.median_ms(backward), subject.backward_bytes);
   }
   return record;
 }

@@ -58,6 +58,28 @@ TEST(CommandLine, GatedDeltaOptionsAreChecked) {
   EXPECT_TRUE(contains(kernel.err, "--gdn-kernel")) << kernel.err;
 }
 
+TEST(CommandLine, HeadKernelOptionsAreChecked) {
+  for (const auto& [option, value] : {std::pair("--rows", "0"), {"--heads", "1"}, {"--head-dim", "80"}}) {
+    const ProcessResult result = hydrahead({"bench", "heads", option, value});
+    EXPECT_EQ(result.status, 2) << option;
+    EXPECT_TRUE(contains(result.err, option)) << result.err;
+  }
+}
+
+TEST(CommandLine, KernelBenchmarksNeedAGpu) {
+  const hydra::test::TempDir folder;
+  const std::string json = (folder.path() / "record.json").string();
+  hydra::test::ProcessOptions no_gpu;
+  no_gpu.environment["CUDA_VISIBLE_DEVICES"] = "";
+  for (const std::string verb : {"gdn", "heads"}) {
+    const ProcessResult result = hydra::test::run_process({HYDRA_BINARY, "bench", verb, "--json", json}, no_gpu);
+    EXPECT_EQ(result.status, 2) << verb;
+    EXPECT_TRUE(contains(result.err, "bench " + verb + ": ")) << result.err;
+    EXPECT_TRUE(contains(result.err, " no CUDA ")) << result.err;
+    EXPECT_FALSE(std::filesystem::exists(json)) << verb;
+  }
+}
+
 TEST(CommandLine, DocumentationPage) {
   const ProcessResult result = hydrahead({"document-config"});
   EXPECT_EQ(result.status, 0);
