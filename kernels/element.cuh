@@ -24,6 +24,15 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
+// Two bf16 values in 32 bits.
+__device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
+  std::uint32_t r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
+  return r;
+}
+__device__ __forceinline__ float low_bf16(std::uint32_t x) { return __uint_as_float(x << 16); }
+__device__ __forceinline__ float high_bf16(std::uint32_t x) { return __uint_as_float(x & 0xffff0000U); }
+
 // kWidth consecutive elements, at an address that is a multiple of their size.
 template <class T, int kWidth>
 struct alignas(sizeof(T) * kWidth) Pack {
@@ -35,11 +44,16 @@ __device__ inline float parameter_value(const Parameter& p, std::int64_t i) {
                                     : to_float(static_cast<const __nv_bfloat16*>(p.data)[i]);
 }
 
-// To about 1e-6 relative; 0 and 1 far out, NaN for NaN. Flushing denormals saves their treatment around each step.
-__device__ inline float fast_sigmoid(float x) {
-  float e, y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(-1.4426950408889634F * x));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0F + e));
+// Denormals are flushed, which saves their treatment around the instruction.
+__device__ __forceinline__ float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// To about 1e-6 relative; 0 and 1 far out, NaN for NaN.
+__device__ __forceinline__ float fast_sigmoid(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0F + exp2_fast(-1.4426950408889634F * x)));
   return y;
 }
 

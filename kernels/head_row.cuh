@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "kernels/element.cuh"
-#include "kernels/gated_delta/params.h"  // ConstHeadRows
+#include "kernels/head_rows.h"
 
 namespace hydra::kernels {
 
@@ -18,21 +18,17 @@ __device__ inline void unpack(std::uint32_t a, std::uint32_t b, float* x, float)
   x[1] = __uint_as_float(b);
 }
 __device__ inline void unpack(std::uint32_t a, std::uint32_t b, float* x, __nv_bfloat16) {
-  x[0] = __uint_as_float(a << 16);
-  x[1] = __uint_as_float(a & 0xffff0000U);
-  x[2] = __uint_as_float(b << 16);
-  x[3] = __uint_as_float(b & 0xffff0000U);
+  x[0] = low_bf16(a);
+  x[1] = high_bf16(a);
+  x[2] = low_bf16(b);
+  x[3] = high_bf16(b);
 }
 
 __device__ inline uint4 pack(const float* x, float) {
   return {__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])};
 }
-__device__ inline std::uint32_t pack_pair(const float* x) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(x[0], x[1]);
-  return *reinterpret_cast<const std::uint32_t*>(&pair);
-}
 __device__ inline uint4 pack(const float* x, __nv_bfloat16) {
-  return {pack_pair(x), pack_pair(x + 2), pack_pair(x + 4), pack_pair(x + 6)};
+  return {pack_bf16(x[0], x[1]), pack_bf16(x[2], x[3]), pack_bf16(x[4], x[5]), pack_bf16(x[6], x[7])};
 }
 
 // In PTX, because the compiler may split a plain store into scalar ones, each strided over the lanes: several times the

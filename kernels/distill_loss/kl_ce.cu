@@ -4,30 +4,19 @@
 //   KL = sum_j softmax(a)_j (a_j - b_j) - (Z(a) - Z(b)),   CE = Z(z) - z_label
 // which is exactly 0 for equal logits, because both sides run the same operations in the same order. Sums are reduced
 // in a fixed order, so the results are deterministic.
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdint>
 
 #include "kernels/distill_loss/launch.h"
+#include "kernels/element.cuh"
 
 namespace hydra::kernels {
 namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
-
-// kWidth consecutive elements, loaded and stored as one access.
-template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Pack {
-  T value[kWidth];
-};
-
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ void store(float& to, float x) { to = x; }
-__device__ void store(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
 
 // sum exp(x) = sum * exp(max).
 struct Softmax {
@@ -218,7 +207,7 @@ __global__ void __launch_bounds__(kThreads) kl_ce_kernel(const KlCeParams p) {
       if (i * kWidth + j == label) {
         value -= p.ce_scale;
       }
-      store(g.value[j], value);
+      g.value[j] = from_float<Gradient>(value);
     }
     gradient[i] = g;
   }

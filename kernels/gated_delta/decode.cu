@@ -2,11 +2,11 @@
 // takes one sequence, one head and 32 rows of the V-first state; 8 lanes share such a row, so that a warp reads four
 // whole 128-byte lines at a time, and every load of the state is in flight before the first use. The state stays in
 // registers over the rows of a step.
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
+#include "kernels/element.cuh"
 #include "kernels/gated_delta/launch.h"
 
 namespace hydra::kernels {
@@ -17,11 +17,6 @@ constexpr int kLanes = 8;                 // threads a row of the state
 constexpr int kPasses = 2;                // rows of the state a thread
 constexpr int kStep = kThreads / kLanes;  // distance of these rows
 constexpr int kValues = kStep * kPasses;  // rows of the state a block
-
-__device__ void store(float& to, float x) { to = x; }
-__device__ void store(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 // Elements first .. first + 3 of a row, zeros beyond `size`. kAligned: rows start at multiples of four elements.
 template <bool kAligned>
@@ -39,10 +34,9 @@ __device__ float4 load4(const __nv_bfloat16* row, int first, int size) {
       return {};
     }
     const uint2 bits = *reinterpret_cast<const uint2*>(row + first);
-    return {__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000U), __uint_as_float(bits.y << 16),
-            __uint_as_float(bits.y & 0xffff0000U)};
+    return {low_bf16(bits.x), high_bf16(bits.x), low_bf16(bits.y), high_bf16(bits.y)};
   }
-  const auto at = [&](int i) { return first + i < size ? __bfloat162float(row[first + i]) : 0.0F; };
+  const auto at = [&](int i) { return first + i < size ? to_float(row[first + i]) : 0.0F; };
   return {at(0), at(1), at(2), at(3)};
 }
 template <bool kAligned>
@@ -139,7 +133,7 @@ __global__ void __launch_bounds__(kThreads) decode_kernel(const GatedDeltaDecode
       o = p.in.scale * sum_lanes(o);
       const int value = first_value + kStep * i;
       if (lane == 0 && value < shape.value_size) {
-        store(o_row[value], o);
+        o_row[value] = from_float<T>(o);
       }
     }
   }

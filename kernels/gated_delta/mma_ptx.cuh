@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "kernels/element.cuh"
+
 namespace hydra::kernels {
 
 // x, but unknown to the compiler: what is derived from it in a loop is computed there instead of kept in registers.
@@ -54,29 +56,17 @@ __device__ __forceinline__ void mma_fp16(float (&d)[4], const std::uint32_t (&a)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-__device__ __forceinline__ std::uint32_t pack_bf16(float low, float high) {
-  std::uint32_t r;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-  return r;
-}
 __device__ __forceinline__ std::uint32_t pack_fp16(float low, float high) {
   std::uint32_t r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
-__device__ __forceinline__ float low_bf16(std::uint32_t x) { return __uint_as_float(x << 16); }
-__device__ __forceinline__ float high_bf16(std::uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
 __device__ __forceinline__ std::uint32_t add_bf16(std::uint32_t x, std::uint32_t y) {
   const auto sum = __hadd2(*reinterpret_cast<const __nv_bfloat162*>(&x), *reinterpret_cast<const __nv_bfloat162*>(&y));
   return *reinterpret_cast<const std::uint32_t*>(&sum);
 }
 __device__ __forceinline__ float2 unpack_fp16(std::uint32_t x) {
   return __half22float2(*reinterpret_cast<const __half2*>(&x));
-}
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t x) {

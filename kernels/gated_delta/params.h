@@ -9,22 +9,11 @@
 #include <cstdint>
 
 #include "kernels/element.h"
+#include "kernels/head_rows.h"
 
 namespace hydra::kernels {
 
 constexpr int kGatedDeltaChunk = 64;
-
-// A [N, heads, size] array whose last dimension is contiguous; strides in elements.
-struct HeadRows {
-  void* data = nullptr;
-  std::int64_t row_stride = 0;
-  std::int64_t head_stride = 0;
-};
-struct ConstHeadRows {
-  const void* data = nullptr;
-  std::int64_t row_stride = 0;
-  std::int64_t head_stride = 0;
-};
 
 struct GatedDeltaShape {
   std::int64_t rows = 0;        // N

@@ -1,14 +1,14 @@
 #pragma once
-// Pieces of the portable gated delta-rule kernels: element access, the chunk that a slot stands for, and the layout of
+// Pieces of the portable gated delta-rule kernels: the chunk that a slot stands for, and the layout of
 // the scans, in which a block of kKeys threads (K rounded up to 64, 128 or 256) holds K x 32 of a state in registers:
 // kKeys / 32 threads share a column of V, and thread `part` of them has the keys 4 (part + kKeys / 32 m) .. + 3, m < 8.
 
-#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/element.cuh"
 #include "kernels/gated_delta/params.h"
 
 namespace hydra::kernels::portable {
@@ -16,11 +16,6 @@ namespace hydra::kernels::portable {
 constexpr int kColumns = 32;  // of V in a scan's block
 constexpr int kPart = 32;     // keys of a thread
 constexpr int kStaged = 16;   // rows that a scan loads at a time
-
-__device__ inline float to_float(float x) { return x; }
-__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ inline void store(float& to, float x) { to = x; }
-__device__ inline void store(__nv_bfloat16& to, float x) { to = __float2bfloat16(x); }
 
 template <class T>
 __device__ const T* row_of(const ConstHeadRows& x, std::int64_t row, int head) {

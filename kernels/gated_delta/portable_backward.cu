@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kKeys) reverse_scan_kernel(const GatedDeltaBac
         d_state[4 * m + 3] = a * (d_state[4 * m + 3] - y.w * dv);
       }
       if (part == 0 && owns) {
-        store(row_of<T>(p.dv, t, head)[value], dv);
+        row_of<T>(p.dv, t, head)[value] = from_float<T>(dv);
         scratch.dv[(t * shape.heads + head) * shape.value_size + value] = dv;
       }
       float d_beta = du * ws[r][column];  // the same in all parts of a column
@@ -358,8 +358,8 @@ __global__ void __launch_bounds__(kGradientThreads) gradient_kernel(const GatedD
       for (int j = 0; j < 4; ++j) {
         const int key = tile + tx + 16 * j;
         if (row < chunk.rows && key < shape.key_size) {
-          store(row_of<T>(p.dq, chunk.begin + row, head)[key], d_q[i][j]);
-          store(row_of<T>(p.dk, chunk.begin + row, head)[key], d_k[i][j]);
+          row_of<T>(p.dq, chunk.begin + row, head)[key] = from_float<T>(d_q[i][j]);
+          row_of<T>(p.dk, chunk.begin + row, head)[key] = from_float<T>(d_k[i][j]);
         }
       }
     }

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kKeys) scan_kernel(const GatedDeltaInput in, c
       }
       if (part == 0 && owns) {
         if (out.output.data != nullptr) {
-          store(row_of<T>(out.output, row + r, head)[value], o);
+          row_of<T>(out.output, row + r, head)[value] = from_float<T>(o);
         }
         if (out.w != nullptr) {
           out.w[((row + r) * shape.heads + head) * shape.value_size + value] = w;

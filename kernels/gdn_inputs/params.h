@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/gated_delta/params.h"  // ConstHeadRows
+#include "kernels/head_rows.h"
 #include "kernels/parameter.h"
 
 namespace hydra::kernels {

@@ -7,7 +7,8 @@
 
 #include <cstdint>
 
-#include "kernels/gated_delta/params.h"  // ConstHeadRows
+#include "kernels/element.h"
+#include "kernels/head_rows.h"
 
 namespace hydra::kernels {
 

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "hydrahead/base/error.hpp"
-#include "kernels/gated_delta/params.h"
+#include "kernels/head_rows.h"
 #include "kernels/parameter.h"
 
 namespace hydra::ops {
