@@ -3,6 +3,7 @@
 //   RoPE^T z = (cos^2 + sin^2) y,   dy = r2 (e - r2^2 s (cos^2 + sin^2) y),   dw = sum over rows of r x dy
 //   dx = r (w dy - r x (sum y dy) / d),   sum y dy = sum z dz = 1e-6 r2^3 s
 // (the last sum nearly vanishes, because the L2 norm undoes any change of scale; its closed form has no cancellation).
+// Without the L2 norm dy = e and sum y dy = s.
 // Partial sums of the parameters' gradients, one a block or a thread, are added in a fixed order by a second launch.
 #include <cuda_runtime.h>
 
@@ -115,9 +116,11 @@ __device__ void write_projection_gradient(const GdnProjections& in, const ConstH
       square += length[j] * (y1 * y1 + y2 * y2);
       along += y1 * dy[j] + y2 * dy[Row::kHalf + j];
     }
-    const float r2 = rsqrtf(row_sum<Row::kLanes>(square) + kL2Eps);
-    const float projected = row_sum<Row::kLanes>(along) * r2 * r2 * r2;
-    const float shrink = has_norm ? r * r * kL2Eps * projected * inverse_size : 0.0F;
+    along = row_sum<Row::kLanes>(along);
+    const float r2 = in.l2 ? rsqrtf(row_sum<Row::kLanes>(square) + kL2Eps) : 1.0F;
+    const float projected = in.l2 ? along * r2 * r2 * r2 : 0.0F;
+    const float radial = in.l2 ? kL2Eps * projected : along;  // sum y dy
+    const float shrink = has_norm ? r * r * radial * inverse_size : 0.0F;
     if (i < walk.visits) {  // a group that has made its visits adds nothing to d_weight
 #pragma unroll
       for (int j = 0; j < 2 * Row::kHalf; ++j) {

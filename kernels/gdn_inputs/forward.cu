@@ -53,15 +53,17 @@ __device__ void write_directions(const GdnProjections& in, const ConstHeadRows& 
       x[j] *= r * weight[j];
     }
     rotation.apply(x, 1.0F);
-    float square = 0.0F;
+    if (in.l2) {
+      float square = 0.0F;
 #pragma unroll
-    for (int j = 0; j < 2 * Row::kHalf; ++j) {
-      square += x[j] * x[j];
-    }
-    const float r2 = rsqrtf(row_sum<Row::kLanes>(square) + kL2Eps);
+      for (int j = 0; j < 2 * Row::kHalf; ++j) {
+        square += x[j] * x[j];
+      }
+      const float r2 = rsqrtf(row_sum<Row::kLanes>(square) + kL2Eps);
 #pragma unroll
-    for (int j = 0; j < 2 * Row::kHalf; ++j) {
-      x[j] *= r2;
+      for (int j = 0; j < 2 * Row::kHalf; ++j) {
+        x[j] *= r2;
+      }
     }
     if (i < walk.visits) {
       Row::store(target, walk.lane, d, x);

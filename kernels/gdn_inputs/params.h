@@ -2,7 +2,8 @@
 // Arguments of the kernels that make the gated delta rule's inputs from projections (method.md 4.2). Per row n, head h:
 //   q = l2(RoPE(rms(q') w_q)),  k = l2(RoPE(rms(k') w_k)),  l2(x) = x (sum x^2 + 1e-6)^-1/2
 //   g = -exp(A_log_h) softplus(a + dt_bias_h),  beta = c sigmoid(b + b_bias_h)
-// q', k', a, b and their gradients have the type `element`; statistics and gates are fp32.
+// q', k', a, b and their gradients have the type `element`; statistics and gates are fp32. Without l2, keys and gates
+// (k_heads 0, A_log null), the kernels serve the queries or the keys of softmax attention: RoPE(rms(q') w_q).
 
 #include <cstdint>
 
@@ -28,7 +29,8 @@ struct GdnProjections {
   Parameter q_norm, k_norm;    // [d]; absent: no RMS norm
   const float* cos = nullptr;  // [N, d/2]; null: no RoPE
   const float* sin = nullptr;
-  const float* A_log = nullptr;    // [H]
+  bool l2 = true;
+  const float* A_log = nullptr;    // [H]; null: no gates
   const float* dt_bias = nullptr;  // [H]
   Parameter b_bias;                // [H]
   float norm_eps = 1e-6F;

@@ -17,13 +17,13 @@ struct GdnInputsGrid {
 // `lanes` a row; `resident` blocks a multiprocessor.
 inline GdnInputsGrid gdn_inputs_grid(const GdnProjections& in, int lanes, int resident) {
   const int capacity = resident * multiprocessors();
-  const int gates = std::max(1, capacity / 8);
+  const int gates = in.A_log == nullptr ? 0 : std::max(1, capacity / 8);
   const int rows = std::max(2, capacity - gates);
   const int q_share = std::max(1, static_cast<int>(std::int64_t{rows} * in.q_heads / (in.q_heads + in.k_heads)));
   GdnInputsGrid grid;
   grid.q = head_row_blocks(in.rows, in.q_heads, lanes, q_share);
   grid.k = head_row_blocks(in.rows, in.k_heads, lanes, rows - q_share);
-  grid.gates = head_row_blocks(in.rows, in.q_heads, 1, gates);
+  grid.gates = in.A_log == nullptr ? 0 : head_row_blocks(in.rows, in.q_heads, 1, gates);
   return grid;
 }
 

@@ -91,7 +91,7 @@ void add_slice(const Model& teacher, std::int64_t layer, const CalibrationSlice&
   const std::int64_t n = slice.input.size(0), d = config.head_dim;
   const auto project = [&](const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& norm) {
     const at::Tensor heads = ops::linear(slice.input, weight, bias).view({n, -1, d});
-    return ops::rotate(ops::rms_norm(heads, norm, config.rms_norm_eps), slice.tables.cos, slice.tables.sin);
+    return ops::norm_rotate(heads, norm, slice.tables.cos, slice.tables.sin, config.rms_norm_eps);
   };
   const at::Tensor q = project(weights.q, weights.q_bias, weights.q_norm);
   const at::Tensor k = project(weights.k, weights.k_bias, weights.k_norm).repeat_interleave(config.group_size(), 1);

@@ -42,12 +42,15 @@ BranchOutput fa_branch(const Model& model, std::int64_t layer, const at::Tensor&
 
   auto [q, k, v] =
       shared.q.defined() ? from_shared(shared, plan, base, rows) : own_projections(fa, x, base.head_dim, rows);
-  q = ops::rms_norm(q, fa.q_norm, base.rms_norm_eps);
-  k = ops::rms_norm(k, fa.k_norm, base.rms_norm_eps);
+  at::Tensor cos, sin, q_cos, q_sin;  // undefined: no rotation
   if (options.rope) {
-    q = ops::rotate(q, wanted_rows(rows.tables.cos, rows), wanted_rows(rows.tables.sin, rows));
-    k = ops::rotate(k, rows.tables.cos, rows.tables.sin);
+    cos = rows.tables.cos;
+    sin = rows.tables.sin;
+    q_cos = wanted_rows(cos, rows);
+    q_sin = wanted_rows(sin, rows);
   }
+  q = ops::norm_rotate(q, fa.q_norm, q_cos, q_sin, base.rms_norm_eps);
+  k = ops::norm_rotate(k, fa.k_norm, cos, sin, base.rms_norm_eps);
   if (rows.log_scale) {
     q = (q * wanted_rows(rows.tables.log_scale, rows).view({-1, 1, 1})).to(q.scalar_type());
   }

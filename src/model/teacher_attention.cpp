@@ -15,9 +15,9 @@ at::Tensor teacher_heads(const Model& model, std::int64_t layer, const at::Tenso
   at::Tensor q = project_heads(wanted_rows(x, rows), attention.q, attention.q_bias, base.head_dim);
   at::Tensor k = project_heads(x, attention.k, attention.k_bias, base.head_dim);
   const at::Tensor v = project_heads(x, attention.v, attention.v_bias, base.head_dim);
-  q = ops::rotate(ops::rms_norm(q, attention.q_norm, base.rms_norm_eps), wanted_rows(tables.cos, rows),
-                  wanted_rows(tables.sin, rows));
-  k = ops::rotate(ops::rms_norm(k, attention.k_norm, base.rms_norm_eps), tables.cos, tables.sin);
+  q = ops::norm_rotate(q, attention.q_norm, wanted_rows(tables.cos, rows), wanted_rows(tables.sin, rows),
+                       base.rms_norm_eps);
+  k = ops::norm_rotate(k, attention.k_norm, tables.cos, tables.sin, base.rms_norm_eps);
   std::vector<std::int64_t> kv_index(base.heads);
   for (std::int64_t h = 0; h < base.heads; ++h) {
     kv_index[h] = h / base.group_size();

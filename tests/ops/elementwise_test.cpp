@@ -96,6 +96,17 @@ TEST(Rotate, EqualsTheComplexProduct) {
               {random({6, 3, 8})});
 }
 
+TEST(NormRotate, IsTheRotationOfTheNorm) {
+  at::manual_seed(5);
+  const auto x = random({6, 3, 8}), weight = random({8}), angle = random({6, 4}).to(at::kFloat);
+  const auto cos = angle.cos(), sin = angle.sin();
+  const Op both = [&](const Tensors& t) { return ops::rotate(ops::rms_norm(t[0], t[1], 1e-6), cos, sin); };
+  expect_same([&](const Tensors& t) { return ops::norm_rotate(t[0], t[1], cos, sin, 1e-6); }, both, {x, weight}, 0.0);
+  expect_same([](const Tensors& t) { return ops::norm_rotate(t[0], t[1], {}, {}, 1e-6); },
+              [](const Tensors& t) { return ops::rms_norm(t[0], t[1], 1e-6); }, {x, weight}, 0.0);
+  EXPECT_THROW(ops::norm_rotate(x, weight, cos, {}, 1e-6), Error);
+}
+
 TEST(Linear, ValuesAndGradients) {
   expect_same([](const Tensors& t) { return ops::linear(t[0], t[1], t[2]); },
               [](const Tensors& t) { return at::matmul(t[0], t[1].t()) + t[2]; },

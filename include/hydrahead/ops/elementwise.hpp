@@ -20,6 +20,11 @@ at::Tensor l2_norm(const at::Tensor& x);
 // Half-split rotation of x [N, H, d] by cos, sin [N, d/2] (fp32).
 at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin);
 
+// rotate(rms_norm(x, weight, eps), cos, sin), or the norm alone without tables (both undefined): queries and keys
+// x [N, H, d] of softmax attention, any head strides. One kernel launch on CUDA (kernels/gdn_inputs) for fp32 and bf16.
+at::Tensor norm_rotate(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& cos, const at::Tensor& sin,
+                       double eps);
+
 // down(silu(gate x) * up x), x [N, D].
 at::Tensor swiglu_mlp(const at::Tensor& x, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& down);
 
