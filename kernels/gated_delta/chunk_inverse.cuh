@@ -1,6 +1,6 @@
 #pragma once
-// (I + L)^-1 of a strictly lower triangular 64 x 64 matrix by one warpgroup: the 16 x 16 diagonal blocks by substitution
-// in fp32, then blocks of 32 and 64 by X21 = -X22 (L21 X11) with fp16 operands and fp32 sums. For keys of length 1 the
+// (I + L)^-1 of a strictly lower triangular 64 x 64 matrix by one warpgroup: the 8 x 8 diagonal blocks by substitution
+// in fp32, then blocks of 16, 32 and 64 by X21 = -X22 (L21 X11) with fp16 operands and fp32 sums. For keys of length 1 the
 // inverse's entries are bounded by beta, so fp16 holds them; bf16 would not be precise enough (kernels.md section 7).
 
 #include "kernels/gated_delta/products.cuh"
@@ -10,30 +10,35 @@ namespace hydra::kernels {
 constexpr int kInverseRow = 20;                                // floats a row of a diagonal block, 16-byte aligned
 constexpr int kInverseScratchBytes = 4 * 16 * kInverseRow * 4;  // fp32 diagonal blocks, one a warp
 
-// v_i -= L_ij v_j for rows i in [first, last) and the columns j, ..., j + 3 that lie below the diagonal.
-template <int kRows>
-__device__ __forceinline__ void substitute_rows(float (&v)[16], std::uint32_t block, int j, int first, int last) {
-  float4 rows[kRows];
+// Columns of the inverses of the two 8 x 8 blocks on the diagonal of a 16 x 16 block, by lanes 0-7 and 8-15 (the others
+// repeat them): x_i = [i = column] - sum over j < i of L_ij x_j. All rows are read before they are used: one by one, the
+// latency of shared memory would be most of the time.
+__device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, int lane) {
+  const int half = (lane >> 3) & 1;
+  const auto first = block + static_cast<std::uint32_t>(half * (8 * kInverseRow + 8) * 4);
+  float4 left[7];   // columns 0-3 of rows 1-7
+  float4 right[3];  // columns 4-7 of rows 5-7
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    if (first + r < last) {
-      const auto at = block + static_cast<std::uint32_t>(((first + r) * kInverseRow + j) * 4);
-      asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                   : "=f"(rows[r].x), "=f"(rows[r].y), "=f"(rows[r].z), "=f"(rows[r].w)
-                   : "r"(at)
-                   : "memory");
-    }
+  for (int r = 1; r < 8; ++r) {
+    const auto four = load_shared_16(first + static_cast<std::uint32_t>(r * kInverseRow * 4));
+    left[r - 1] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z), __uint_as_float(four.w)};
   }
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    if (first + r < last) {
-      const float row[4] = {rows[r].x, rows[r].y, rows[r].z, rows[r].w};
+  for (int r = 5; r < 8; ++r) {
+    const auto four = load_shared_16(first + static_cast<std::uint32_t>((r * kInverseRow + 4) * 4));
+    right[r - 5] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z), __uint_as_float(four.w)};
+  }
 #pragma unroll
-      for (int m = 0; m < 4; ++m) {
-        if (j + m < first + r) {
-          v[first + r] -= row[m] * v[j + m];
-        }
-      }
+  for (int r = 0; r < 8; ++r) {
+    v[r] = r == (lane & 7) ? 1.0F : 0.0F;
+  }
+#pragma unroll
+  for (int j = 0; j < 7; ++j) {
+#pragma unroll
+    for (int r = j + 1; r < 8; ++r) {
+      const float4& row = j < 4 ? left[r - 1] : right[r - 5];
+      const float l = (j & 3) == 0 ? row.x : (j & 3) == 1 ? row.y : (j & 3) == 2 ? row.z : row.w;
+      v[r] -= l * v[j];
     }
   }
 }
@@ -43,7 +48,7 @@ __device__ __forceinline__ void substitute_rows(float (&v)[16], std::uint32_t bl
 // Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are used.
 __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::uint32_t x, std::uint32_t scratch,
                                                   int warp, int barrier_id) {
-  const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const int g = lane >> 2;
   const int t = lane & 3;
   named_barrier(barrier_id, 128);  // nobody reads the previous inverse any more
@@ -58,35 +63,42 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
                    : "memory");
     }
   }
-  std::uint32_t packed[6][2];  // L in fp16: the products below need no more of it
+  std::uint32_t packed[8][2];  // L in fp16: the products need no more of it
 #pragma unroll
-  for (int n = 0; n < 6; ++n) {
+  for (int n = 0; n < 8; ++n) {
     packed[n][0] = pack_fp16(l[n][0], l[n][1]);
     packed[n][1] = pack_fp16(l[n][2], l[n][3]);
   }
   __syncwarp();
-  // Column `column` of the block's inverse: x_i = [i = column] - sum over j < i of L_ij x_j. Rows are read a batch ahead of
-  // their use: one by one, the latency of shared memory would be most of this function's time.
-  const int column = lane & 15;
-  float v[16];
+  {
+    float v[8];
+    substitute(v, block, lane);
+    const int half = lane >> 3;
+    if (lane < 16) {
 #pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    v[i] = i == column ? 1.0F : 0.0F;
-  }
-#pragma unroll
-  for (int j = 0; j < 16; j += 4) {
-    substitute_rows<4>(v, block, j, j + 1, j + 4);
-#pragma unroll
-    for (int i = j + 4; i < 16; i += 6) {
-      substitute_rows<6>(v, block, j, i, i + 6 < 16 ? i + 6 : 16);
+      for (int r = 0; r < 8; ++r) {
+        const auto at = tile_address(x, warp * 16 + half * 8 + r, warp * 2 + half) + static_cast<std::uint32_t>((lane & 7) * 2);
+        asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(__half_as_ushort(__float2half_rn(v[r]))) : "memory");
+      }
+    } else if (lane < 24) {  // above the diagonal
+      asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(tile_address(x, warp * 16 + (lane & 7), warp * 2 + 1)),
+                   "r"(0)
+                   : "memory");
     }
-  }
-  if (lane < 16) {
+    __syncwarp();
+    // The lower left 8 x 8 block, -X22 (L21 X11), in the lower 8 rows of an m16n8k8 product.
+    std::uint32_t l21 = 0;
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const auto at = tile_address(x, warp * 16 + i, warp * 2 + (column >> 3)) + static_cast<std::uint32_t>((column & 7) * 2);
-      asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(__half_as_ushort(__float2half_rn(v[i]))) : "memory");
+    for (int n = 0; n < 8; n += 2) {
+      l21 = n == 2 * warp ? packed[n][1] : l21;
     }
+    float y[4] = {};
+    mma_fp16_lower(y, l21, load_matrix_transposed(tile_address(x, warp * 16 + (lane & 7), warp * 2)));
+    const auto x22 = load_matrix(tile_address(x, warp * 16 + 8 + (lane & 7), warp * 2 + 1));
+    float z[4] = {};
+    mma_fp16_lower(z, x22, transpose_matrix(pack_fp16(y[2], y[3])));
+    store_shared(tile_address(x, warp * 16 + 8 + g, warp * 2) + static_cast<std::uint32_t>(4 * t),
+                 pack_fp16(-z[2], -z[3]));
   }
   named_barrier(barrier_id, 128);
 

@@ -36,6 +36,17 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], 
                : "r"(address)
                : "memory");
 }
+// One matrix; lanes 0-7 supply the rows' addresses.
+__device__ __forceinline__ std::uint32_t load_matrix(std::uint32_t address) {
+  std::uint32_t r;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(r) : "r"(address) : "memory");
+  return r;
+}
+__device__ __forceinline__ std::uint32_t load_matrix_transposed(std::uint32_t address) {
+  std::uint32_t r;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];" : "=r"(r) : "r"(address) : "memory");
+  return r;
+}
 // The transpose of an 8x8 matrix held one 32-bit register a lane.
 __device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t x) {
   std::uint32_t y;
@@ -54,6 +65,12 @@ __device__ __forceinline__ void mma_fp16(float (&d)[4], const std::uint32_t (&a)
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// d[2], d[3] += A B for 8x8 matrices (rows 8-15 of an m16n8k8 product whose rows 0-7 are zero).
+__device__ __forceinline__ void mma_fp16_lower(float (&d)[4], std::uint32_t a, std::uint32_t b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(0), "r"(a), "r"(b));
 }
 
 __device__ __forceinline__ std::uint32_t pack_fp16(float low, float high) {
@@ -92,6 +109,15 @@ __device__ __forceinline__ float2 load_shared_float2(std::uint32_t address) {
   float2 x;
   asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(x.x), "=f"(x.y) : "r"(address) : "memory");
   return x;
+}
+
+// Stores four 8x8 matrices (sm_90); lane l supplies the address of row l % 8 of matrix l / 8.
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t (&r)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
+               "r"(r[2]), "r"(r[3])
+               : "memory");
+#endif
 }
 
 // 16 bytes from global to shared memory; zeros instead where `valid` is false.

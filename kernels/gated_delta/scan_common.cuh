@@ -79,14 +79,14 @@ struct ScanBarriers {
   __device__ std::uint32_t factors_empty(int slot) const {
     return base + static_cast<std::uint32_t>((2 * kStages + 2 + slot) * 8);
   }
-  // `consumers` warps read the tiles, `writers` of them write the factors and `readers` read those.
-  __device__ void init(int consumers, int writers, int readers) const {
+  // `consumers` warps read the tiles, `readers` of them the factors, which 4 warps write.
+  __device__ void init(int consumers, int readers) const {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(full(i), kProducerThreads + 32);  // copies of every producer thread, gates of one warp
       barrier_init(empty(i), consumers);
     }
     for (int i = 0; i < 2; ++i) {
-      barrier_init(factors_full(i), writers);
+      barrier_init(factors_full(i), 4);
       barrier_init(factors_empty(i), readers);
     }
   }
@@ -188,7 +188,7 @@ template <int kColumns>
 __device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kColumns / 16][4], void* to,
                                                    std::uint32_t staging) {
   constexpr int kPieces = kColumns / 8;
-  const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const int g = lane >> 2;
   const auto at = [&](int row, int piece) {
     return staging + static_cast<std::uint32_t>((row * kPieces + (piece ^ (row & 7))) * 16);
@@ -215,7 +215,7 @@ __device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kCol
 template <bool kStoreMatrix>
 __device__ __forceinline__ void write_transposed(const float (&acc)[8][4], void* to, std::int64_t row_stride, int rows,
                                                  std::uint32_t staging) {
-  const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const auto at = [&](int token, int piece) {
     return staging + static_cast<std::uint32_t>(token * 32 + ((piece ^ ((token >> 2) & 1)) << 4));
   };

@@ -2,9 +2,10 @@
 // The forward scan over the chunks of one sequence and head (kernels.md sections 1 and 4), states transposed:
 //   W^T = V^T - S^T (gamma K)^T        U^T = beta W^T + (beta W^T) strict_lower(R)^T,   R = Gamma (I + L)^-1
 //   O^T = scale gamma S^T Q^T + U^T P^T,  P = scale Gamma lower(Q K^T)      S^T <- gamma_C S^T + (rest U)^T K
-// Warpgroups: state (one per 64 rows of V), then those that load and form R and P a chunk ahead.
+// Warpgroups: state (one per 64 rows of V), then one that forms R and P a chunk ahead, then the producer of tiles.
 
-#include "kernels/gated_delta/chunk_factors.cuh"
+#include "kernels/gated_delta/chunk_inverse.cuh"
+#include "kernels/gated_delta/scan_common.cuh"
 #include "kernels/gated_delta/tensor_core.cuh"
 
 namespace hydra::kernels {
@@ -18,7 +19,8 @@ struct ScanForwardShared {
   static constexpr int kKTile = kSize / 64 * kTileBytes;
   static constexpr int kQTile = kMode == ScanMode::output ? kKTile : 0;
   static constexpr int kVTile = kGroups * kTileBytes;
-  static constexpr int kStage = kKTile + kQTile + kVTile;
+  static constexpr int kInverseTile = kMode == ScanMode::states ? kTileBytes : 0;
+  static constexpr int kStage = kKTile + kQTile + kVTile + kInverseTile;
   static constexpr int kFactor = (kMode == ScanMode::output ? 2 : 1) * kTileBytes;  // R, P
   static constexpr int kFactors = kStages * kStage;                                 // two slots
   static constexpr int kInverse = kFactors + 2 * kFactor;                           // fp16 tile of the inverse
@@ -28,12 +30,12 @@ struct ScanForwardShared {
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;  // the base is aligned to 1024 at run time
+  // With setmaxnreg the producer is a warpgroup that gives up its registers; without, the factors' warpgroup loads too.
   static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
-  // Of the warpgroups, where setmaxnreg can move registers between them.
-  static constexpr int kStateRegisters = kGroups == 1 ? 216 : kMode == ScanMode::output ? 192 : 176;
-  static constexpr int kInverseRegisters = kGroups == 1 ? 136 : kMode == ScanMode::output ? 88 : 120;
-  static constexpr int kLoadRegisters = kGroups == 1 ? 80 : 40;
-  static_assert(kGroups * kStateRegisters + kInverseRegisters + kLoadRegisters <= 512);
+  static constexpr int kStateRegisters = kGroups == 1 ? 216 : kMode == ScanMode::output ? 192 : kMode == ScanMode::states ? 184 : 176;
+  static constexpr int kFactorRegisters = kGroups == 1 ? 160 : kMode == ScanMode::output ? 88 : kMode == ScanMode::states ? 104 : 120;
+  static constexpr int kLoadRegisters = kGroups == 1 ? 56 : 40;
+  static_assert(kGroups * kStateRegisters + kFactorRegisters + kLoadRegisters <= 512);
 };
 
 template <int kSize, int kGroups, bool kWgmma, ScanMode kMode>
@@ -57,6 +59,8 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
   const int first_value = static_cast<int>(blockIdx.y) % kValueBlocks * kGroups * 64;
   const int group = static_cast<int>(threadIdx.x / 128);
   const int warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const unsigned t = threadIdx.x % 4;
 
   const auto base = (shared_address(memory) + 1023U) & ~1023U;
   const auto gates_of = [&](int stage) {
@@ -68,8 +72,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
   };
   const ScanBarriers<kStages> barriers{base + Shared::kBarriers};
   if (threadIdx.x == 0) {
-    constexpr int kFactorWarps = kHasOutput ? 8 : 4;
-    barriers.init(kGroups * 4 + kFactorWarps, kFactorWarps, kGroups * 4);
+    barriers.init((kGroups + 1) * 4, kGroups * 4);
   }
   if (transition) {
     for (int stage = 0; stage < kStages; ++stage) {
@@ -82,7 +85,7 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
 
   // Loads the segment's i-th chunk once its stage is free.
   const auto load_chunk = [&](int i) {
-    const int thread = recomputed(static_cast<int>(threadIdx.x % 128));
+    const int thread = static_cast<int>(threadIdx.x % 128);
     const int stage = i % kStages;
     const int c = segment.first_chunk + i;
     barrier_wait(barriers.empty(stage), (static_cast<std::uint32_t>(i / kStages) & 1U) ^ 1U);
@@ -100,6 +103,10 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
     const auto v_tile = k_tile + Shared::kKTile + Shared::kQTile;
     if (!transition) {
       load_tiles<kGroups * 64>(v_tile, head_rows(p.in.v, row, head, first_value), p.in.v.row_stride, rows, thread);
+    }
+    if constexpr (kMode == ScanMode::states) {
+      const auto* inverse = static_cast<const char*>(p.inverse) + ((range.first_slot + c) * heads + head) * kTileBytes;
+      load_tiles<64>(v_tile + Shared::kVTile, inverse, 64, 64, thread);
     }
     barrier_arrive_after_copies(barriers.full(stage));
     if (warp == 0) {
@@ -134,8 +141,6 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
       const auto q_tile = k_tile + Shared::kKTile;
       const auto v_tile = k_tile + static_cast<std::uint32_t>(Shared::kKTile + Shared::kQTile + group * kTileBytes);
       const auto gates = gates_of(stage);
-      const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
-      const auto t = static_cast<std::uint32_t>(lane) & 3U;
       std::uint32_t operand[kSize / 16][4];
 #pragma unroll
       for (int step = 0; step < kSize / 16; ++step) {
@@ -258,75 +263,108 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
     } else if (p.final_state != nullptr && segment.index + 1 == segment.count) {
       write_state<kSize>(s, p.final_state + state_rows(segment.sequence_index), warp);
     }
-    return;
-  }
-
-  const auto wait_for_slot = [&](int i) {
-    barrier_wait(barriers.factors_empty(i & 1), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
-  };
-  const auto factor_done = [&](int i) {
-    fence_for_wgmma();
-    arrive_warp(barriers.factors_full(i & 1));
-    arrive_warp(barriers.empty(i % kStages));
-  };
-  const auto make_r = [&](int i) {
-    const int stage = i % kStages;
-    const auto tile_index = (range.first_slot + segment.first_chunk + i) * heads + head;
-    SavedInverse inverse;
-    if constexpr (kMode == ScanMode::states) {
-      read_inverse(inverse, static_cast<const char*>(p.inverse) + tile_index * kTileBytes, warp);
+  } else if (group == kGroups) {
+    if constexpr (kWgmma) {
+      set_registers_down<Shared::kFactorRegisters>();
     }
-    barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
-    fence_for_wgmma();
-    if constexpr (kMode == ScanMode::states) {
-      wait_for_slot(i);
-      form_r(inverse, factor_of(i & 1), gates_of(stage), warp);
-    } else {
-      auto* const saved = kHasOutput && p.inverse != nullptr ? static_cast<std::uint32_t*>(p.inverse) + tile_index * 2048
-                                                             : nullptr;
-      form_r<kWgmma, kSize>(stage_of(stage), base + static_cast<std::uint32_t>(Shared::kInverse),
-                            base + static_cast<std::uint32_t>(Shared::kScratch), factor_of(i & 1), gates_of(stage), saved,
-                            warp, 1, [&] { wait_for_slot(i); });
+    const int g = lane >> 2;
+    const int row = warp * 16 + g;
+    if constexpr (!kWgmma) {
+      for (int i = 0; i < kStages - 1 && i < chunks; ++i) {
+        load_chunk(i);
+      }
     }
-    factor_done(i);
-  };
-  const auto make_p = [&](int i) {
-    const int stage = i % kStages;
-    barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
-    fence_for_wgmma();
-    const auto k_tile = stage_of(stage);
-    form_p<kWgmma, kSize>(k_tile + Shared::kKTile, k_tile, factor_of(i & 1) + kTileBytes, gates_of(stage), p.in.scale,
-                          warp, [&] { wait_for_slot(i); });
-    factor_done(i);
-  };
-  // Where setmaxnreg leaves them the registers, one warpgroup makes R and another loads and makes P; with two state
-  // warpgroups the other one only loads; mma.sync, which cannot move registers between warpgroups, has one for it all.
-  constexpr bool kLoaderMakesP = kHasOutput && kGroups == 1;
-  if (kWgmma && group == kGroups) {
-    set_registers_down<Shared::kInverseRegisters>();
     for (int i = 0; i < chunks; ++i) {
-      make_r(i);
-      if constexpr (kHasOutput && !kLoaderMakesP) {
-        make_p(i);
+      const int c = segment.first_chunk + i;
+      const int stage = i % kStages;
+      const int slot = i & 1;
+      const auto k_tile = stage_of(stage);
+      const auto gates = gates_of(stage);
+      const auto r_tile = factor_of(slot);
+      const auto inverse_offset = ((range.first_slot + c) * heads + head) * 64 * 64;
+      barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
+      fence_for_wgmma();
+      const auto totals = row_totals(gates, row);
+      if constexpr (kMode == ScanMode::states) {
+        const auto x_tile = k_tile + Shared::kKTile + Shared::kVTile;
+        barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          if (n / 2 <= warp) {
+            const auto e = decays(gates, totals, n);
+            const auto low = load_shared(tile_address(x_tile, row, n) + 4U * t);
+            const auto high = load_shared(tile_address(x_tile, row + 8, n) + 4U * t);
+            store_lower<true>(r_tile, row, n, e, {low_bf16(low), high_bf16(low), low_bf16(high), high_bf16(high)});
+          }
+        }
+      } else {
+        const auto x_tile = base + static_cast<std::uint32_t>(Shared::kInverse);
+        float l[8][4];
+        begin_products<kWgmma>();
+        multiply_tiles<kWgmma, 8, false, kSize / 16, true>(l, k_tile, k_tile, warp);
+        end_products<kWgmma>();
+        const float beta_low = load_shared_float(gates + offsetof(ChunkGates, beta) + row * 4);
+        const float beta_high = load_shared_float(gates + offsetof(ChunkGates, beta) + (row + 8) * 4);
+        wait_products<kWgmma, 0>();
+        pin(l);
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          l[n][0] *= beta_low;
+          l[n][1] *= beta_low;
+          l[n][2] *= beta_high;
+          l[n][3] *= beta_high;
+        }
+        invert_unit_lower(l, x_tile, base + static_cast<std::uint32_t>(Shared::kScratch), warp, 1);
+        float qk[8][4];
+        if constexpr (kHasOutput) {
+          begin_products<kWgmma>();
+          multiply_tiles<kWgmma, 8, false, kSize / 16, true>(qk, k_tile + Shared::kKTile, k_tile, warp);
+          end_products<kWgmma>();
+        }
+        __syncwarp();
+        wait_products<kWgmma, 0>();
+        if constexpr (kHasOutput) {
+          pin(qk);
+        }
+        barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
+        const auto p_tile = r_tile + kTileBytes;
+        auto* saved = !kHasOutput || p.inverse == nullptr ? nullptr : static_cast<std::uint32_t*>(p.inverse) + inverse_offset / 2;
+#pragma unroll
+        for (int n = 0; n < 8; ++n) {
+          const int column = n * 8 + 2 * static_cast<int>(t);
+          float2 low{};
+          float2 high{};
+          if (n / 2 <= warp) {
+            const auto e = decays(gates, totals, n);
+            low = unpack_fp16(load_shared(tile_address(x_tile, row, n) + 4U * t));
+            high = unpack_fp16(load_shared(tile_address(x_tile, row + 8, n) + 4U * t));
+            store_lower<true>(r_tile, row, n, e, {low.x, low.y, high.x, high.y});
+            if constexpr (kHasOutput) {
+              store_lower<false>(p_tile, row, n, e,
+                                 {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
+            }
+          }
+          if (saved != nullptr) {
+            saved[(row * 64 + column) / 2] = pack_bf16(low.x, low.y);
+            saved[((row + 8) * 64 + column) / 2] = pack_bf16(high.x, high.y);
+          }
+        }
+      }
+      fence_for_wgmma();
+      arrive_warp(barriers.factors_full(slot));
+      arrive_warp(barriers.empty(stage));
+      if constexpr (!kWgmma) {
+        if (i + kStages - 1 < chunks) {
+          load_chunk(i + kStages - 1);
+        }
       }
     }
   } else {
     if constexpr (kWgmma) {
       set_registers_down<Shared::kLoadRegisters>();
     }
-    for (int i = 0; i < kStages - 1 && i < chunks; ++i) {
-      load_chunk(i);
-    }
     for (int i = 0; i < chunks; ++i) {
-      if constexpr (!kWgmma) {
-        make_r(i);
-      }
-      if constexpr (kHasOutput && (kLoaderMakesP || !kWgmma)) {
-        make_p(i);
-      }
-      if (i + kStages - 1 < chunks) {
-        load_chunk(i + kStages - 1);
-      }
+      load_chunk(i);
     }
   }
 }

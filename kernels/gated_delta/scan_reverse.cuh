@@ -25,10 +25,6 @@ struct ScanReverseShared {
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;
   static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
-  static constexpr int kStateRegisters = kGroups == 1 ? 216 : 184;
-  static constexpr int kFactorRegisters = kGroups == 1 ? 120 : 72;
-  static constexpr int kLoadRegisters = kGroups == 1 ? 80 : 72;
-  static_assert(kGroups * kStateRegisters + kFactorRegisters + kLoadRegisters <= 512);
 };
 
 template <int kSize, int kGroups, bool kWgmma, ReverseMode kMode>
@@ -49,6 +45,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
   const int first_value = static_cast<int>(blockIdx.y) * kGroups * 64;
   const int group = static_cast<int>(threadIdx.x / 128);
   const int warp = static_cast<int>(threadIdx.x / 32 % 4);
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const unsigned t = threadIdx.x % 4;
 
   const auto base = (shared_address(memory) + 1023U) & ~1023U;
@@ -61,7 +58,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
   };
   const ScanBarriers<kStages> barriers{base + Shared::kBarriers};
   if (threadIdx.x == 0) {
-    barriers.init(kGroups * 4 + 8, 8, kGroups * 4);
+    barriers.init((kGroups + 1) * 4, kGroups * 4);
   }
   clear_tiles(base + Shared::kFactors, 2 * Shared::kFactor, Shared::kThreads);  // above the diagonal they stay zero
   __syncthreads();
@@ -69,7 +66,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
 
   // Loads the i-th chunk from the end once its stage is free.
   const auto load_chunk = [&](int i) {
-    const int thread = recomputed(static_cast<int>(threadIdx.x % 128));
+    const int thread = static_cast<int>(threadIdx.x % 128);
     const int stage = i % kStages;
     const int c = last_chunk - i;
     barrier_wait(barriers.empty(stage), (static_cast<std::uint32_t>(i / kStages) & 1U) ^ 1U);
@@ -93,7 +90,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
 
   if (group < kGroups) {
     if constexpr (kWgmma) {
-      set_registers_up<Shared::kStateRegisters>();
+      set_registers_up<kGroups == 1 ? 216 : kGradients ? 184 : 176>();
     }
     const int value = first_value + group * 64;
     const auto state_size = static_cast<std::int64_t>(kSize) * kSize;
@@ -230,57 +227,60 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
     } else if (p.d_initial_state != nullptr && segment.index == 0) {
       write_state<kSize>(ds, p.d_initial_state + state_rows(segment.sequence_index), warp);
     }
-    return;
-  }
-
-  const auto wait_for_slot = [&](int i) {
-    barrier_wait(barriers.factors_empty(i & 1), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
-  };
-  const auto factor_done = [&](int i) {
-    fence_for_wgmma();
-    arrive_warp(barriers.factors_full(i & 1));
-    arrive_warp(barriers.empty(i % kStages));
-  };
-  const auto make_r = [&](int i) {
-    const int stage = i % kStages;
-    const auto tile_index = (range.first_slot + last_chunk - i) * heads + head;
-    SavedInverse inverse;
-    read_inverse(inverse, static_cast<const char*>(p.inverse) + tile_index * kTileBytes, warp);
-    barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
-    wait_for_slot(i);
-    form_r(inverse, factor_of(i & 1), gates_of(stage), warp);
-    factor_done(i);
-  };
-  const auto make_p = [&](int i) {
-    const int stage = i % kStages;
-    barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
-    fence_for_wgmma();
-    const auto k_tile = stage_of(stage);
-    form_p<kWgmma, kSize>(k_tile + Shared::kKTile, k_tile, factor_of(i & 1) + kTileBytes, gates_of(stage), p.in.scale,
-                          warp, [&] { wait_for_slot(i); });
-    factor_done(i);
-  };
-  // As in the forward scan; here P is the more work, so loading goes with R.
-  if (kWgmma && group == kGroups) {
-    set_registers_down<Shared::kFactorRegisters>();
+  } else if (group == kGroups) {
+    if constexpr (kWgmma) {
+      set_registers_down<kGroups == 1 ? 160 : kGradients ? 104 : 120>();
+    }
+    const int row = warp * 16 + (lane >> 2);
+    if constexpr (!kWgmma) {
+      for (int i = 0; i < kStages - 1 && i < chunks; ++i) {
+        load_chunk(i);
+      }
+    }
     for (int i = 0; i < chunks; ++i) {
-      make_p(i);
+      const int c = last_chunk - i;
+      const int stage = i % kStages;
+      const int slot = i & 1;
+      const auto k_tile = stage_of(stage);
+      const auto gates = gates_of(stage);
+      const auto r_tile = factor_of(slot);
+      SavedInverse inverse;
+      read_inverse(inverse, static_cast<const char*>(p.inverse) + ((range.first_slot + c) * heads + head) * kTileBytes, warp);
+      barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
+      fence_for_wgmma();
+      float qk[8][4];
+      begin_products<kWgmma>();
+      multiply_tiles<kWgmma, 8, false, kSize / 16, true>(qk, k_tile + Shared::kKTile, k_tile, warp);
+      end_products<kWgmma>();
+      const auto totals = row_totals(gates, row);
+      barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
+      wait_products<kWgmma, 0>();
+      pin(qk);
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        if (n / 2 <= warp) {
+          const auto e = decays(gates, totals, n);
+          const auto& x = inverse.x[n];
+          store_lower<true>(r_tile, row, n, e, {{low_bf16(x[0]), high_bf16(x[0]), low_bf16(x[1]), high_bf16(x[1])}});
+          store_lower<false>(r_tile + kTileBytes, row, n, e,
+                             {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
+        }
+      }
+      fence_for_wgmma();
+      arrive_warp(barriers.factors_full(slot));
+      arrive_warp(barriers.empty(stage));
+      if constexpr (!kWgmma) {
+        if (i + kStages - 1 < chunks) {
+          load_chunk(i + kStages - 1);
+        }
+      }
     }
   } else {
     if constexpr (kWgmma) {
-      set_registers_down<Shared::kLoadRegisters>();
-    }
-    for (int i = 0; i < kStages - 1 && i < chunks; ++i) {
-      load_chunk(i);
+      set_registers_down<kGroups == 2 ? 40 : 56>();
     }
     for (int i = 0; i < chunks; ++i) {
-      make_r(i);
-      if constexpr (!kWgmma) {
-        make_p(i);
-      }
-      if (i + kStages - 1 < chunks) {
-        load_chunk(i + kStages - 1);
-      }
+      load_chunk(i);
     }
   }
 }
