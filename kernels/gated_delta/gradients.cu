@@ -5,7 +5,7 @@ namespace hydra::kernels {
 namespace {
 
 template <int kSize, bool kWgmma>
-__global__ void __launch_bounds__(GradientsShared<kSize>::kThreads, kSize == 64 ? 2 : 1)
+__global__ void __launch_bounds__(GradientsShared<kSize>::kThreads, 1)
     gradients_kernel(const __grid_constant__ GradientsParams params) {
   extern __shared__ char memory[];
 #if __CUDA_ARCH__ >= 800
