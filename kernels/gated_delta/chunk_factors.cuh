@@ -1,6 +1,6 @@
 #pragma once
-// R = Gamma strict_lower((I + L)^-1) of a chunk from the inverse that the forward pass saved, by one warpgroup whose warp w
-// makes rows 16w... of the tile. Only the 16 x 16 blocks on and below the diagonal are read and written.
+// R = Gamma strict_lower((I + L)^-1) of a chunk from the inverse that the forward pass saved, by one warpgroup whose
+// warp w makes rows 16w... of the tile. Only the 16 x 16 blocks on and below the diagonal are read and written.
 
 #include "kernels/gated_delta/scan_common.cuh"
 
@@ -21,7 +21,8 @@ __device__ __forceinline__ void read_inverse(SavedInverse& inverse, const void* 
     }
   }
 }
-__device__ __forceinline__ void form_r(const SavedInverse& inverse, std::uint32_t r_tile, std::uint32_t gates, int warp) {
+__device__ __forceinline__ void form_r(const SavedInverse& inverse, std::uint32_t r_tile, std::uint32_t gates,
+                                       int warp) {
   const int row = warp * 16 + static_cast<int>(threadIdx.x % 32 / 4);
   const auto totals = row_totals(gates, row);
 #pragma unroll

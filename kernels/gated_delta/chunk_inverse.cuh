@@ -1,18 +1,19 @@
 #pragma once
 // (I + L)^-1 of a strictly lower triangular 64 x 64 matrix by one warpgroup: the 8 x 8 diagonal blocks by substitution
-// in fp32, then blocks of 16, 32 and 64 by X21 = -X22 (L21 X11) with fp16 operands and fp32 sums. For keys of length 1 the
-// inverse's entries are bounded by beta, so fp16 holds them; bf16 would not be precise enough (kernels.md section 7).
+// in fp32, then blocks of 16, 32 and 64 by X21 = -X22 (L21 X11) with fp16 operands and fp32 sums. For keys of length 1
+// the inverse's entries are bounded by beta, so fp16 holds them; bf16 would not be precise enough (kernels.md section
+// 7).
 
 #include "kernels/gated_delta/products.cuh"
 
 namespace hydra::kernels {
 
-constexpr int kInverseRow = 20;                                // floats a row of a diagonal block, 16-byte aligned
+constexpr int kInverseRow = 20;                                 // floats a row of a diagonal block, 16-byte aligned
 constexpr int kInverseScratchBytes = 4 * 16 * kInverseRow * 4;  // fp32 diagonal blocks, one a warp
 
 // Columns of the inverses of the two 8 x 8 blocks on the diagonal of a 16 x 16 block, by lanes 0-7 and 8-15 (the others
-// repeat them): x_i = [i = column] - sum over j < i of L_ij x_j. All rows are read before they are used: one by one, the
-// latency of shared memory would be most of the time.
+// repeat them): x_i = [i = column] - sum over j < i of L_ij x_j. All rows are read before they are used: one by one,
+// the latency of shared memory would be most of the time.
 __device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, int lane) {
   const int half = (lane >> 3) & 1;
   const auto first = block + static_cast<std::uint32_t>(half * (8 * kInverseRow + 8) * 4);
@@ -45,7 +46,8 @@ __device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, i
 
 // Warp w holds rows 16w... of L in `l` (accumulator layout; entries on and above the diagonal are ignored). `x`: a tile
 // that receives the inverse in fp16, on and below the 16 x 16 diagonal blocks; what is above them is scratch.
-// Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are used.
+// Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are
+// used.
 __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::uint32_t x, std::uint32_t scratch,
                                                   int warp, int barrier_id) {
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -77,7 +79,8 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
     if (lane < 16) {
 #pragma unroll
       for (int r = 0; r < 8; ++r) {
-        const auto at = tile_address(x, warp * 16 + half * 8 + r, warp * 2 + half) + static_cast<std::uint32_t>((lane & 7) * 2);
+        const auto at =
+            tile_address(x, warp * 16 + half * 8 + r, warp * 2 + half) + static_cast<std::uint32_t>((lane & 7) * 2);
         asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(__half_as_ushort(__float2half_rn(v[r]))) : "memory");
       }
     } else if (lane < 24) {  // above the diagonal

@@ -17,8 +17,8 @@ enum class GatedDeltaPath : std::int32_t {
 };
 
 // True if `path` can run this input on a device of compute capability major.minor with `shared_bytes` of shared memory
-// a block (cudaDevAttrMaxSharedMemoryPerBlockOptin). Strides and pointers of bf16 operands must be multiples of 16 bytes
-// for mma and wgmma.
+// a block (cudaDevAttrMaxSharedMemoryPerBlockOptin). Strides and pointers of bf16 operands must be multiples of 16
+// bytes for mma and wgmma.
 bool gated_delta_supports(GatedDeltaPath path, const GatedDeltaInput& in, int major, int shared_bytes);
 
 // Bytes that the forward pass keeps for the backward pass, and those that each needs only while it runs.

@@ -31,40 +31,40 @@ struct GatedDeltaInput {
   GatedDeltaShape shape;
   Element element = Element::bf16;
   const std::int32_t* offsets = nullptr;  // [S+1] on the device; empty sequences are allowed
-  ConstHeadRows q, k;                     // [N, Hk, K]; rows of k have length 1 at most (nothing bounds the inverse else)
-  ConstHeadRows v;                        // [N, H, V]
-  const float* g = nullptr;               // [N, H] log decay, <= 0
-  const float* beta = nullptr;            // [N, H] in [0, 2]
-  const float* initial_state = nullptr;   // [S, H, V, K], or null for zero
+  ConstHeadRows q, k;           // [N, Hk, K]; rows of k have length 1 at most (nothing bounds the inverse else)
+  ConstHeadRows v;              // [N, H, V]
+  const float* g = nullptr;     // [N, H] log decay, <= 0
+  const float* beta = nullptr;  // [N, H] in [0, 2]
+  const float* initial_state = nullptr;  // [S, H, V, K], or null for zero
   float scale = 1.0F;
 };
 
 struct GatedDeltaForward {
   GatedDeltaInput in;
-  HeadRows output;                // [N, H, V]
-  float* final_state = nullptr;   // [S, H, V, K], or null if not wanted
-  void* saved = nullptr;          // gated_delta_saved(in) bytes, kept for the backward pass; null if there is none
-  void* scratch = nullptr;        // gated_delta_forward_scratch(in) bytes
+  HeadRows output;               // [N, H, V]
+  float* final_state = nullptr;  // [S, H, V, K], or null if not wanted
+  void* saved = nullptr;         // gated_delta_saved(in) bytes, kept for the backward pass; null if there is none
+  void* scratch = nullptr;       // gated_delta_forward_scratch(in) bytes
 };
 
 struct GatedDeltaBackward {
   GatedDeltaInput in;
-  ConstHeadRows d_output;                  // [N, H, V]
-  const float* d_final_state = nullptr;    // [S, H, V, K], or null for zero
-  const void* saved = nullptr;             // from the forward pass
-  HeadRows dq, dk;                         // [N, H, K]: per value head, also where heads share keys
-  HeadRows dv;                             // [N, H, V]
-  float* dg = nullptr;                     // [N, H]
-  float* d_beta = nullptr;                 // [N, H]
-  float* d_initial_state = nullptr;        // [S, H, V, K], or null if not wanted
-  void* scratch = nullptr;                 // gated_delta_backward_scratch(in) bytes
+  ConstHeadRows d_output;                // [N, H, V]
+  const float* d_final_state = nullptr;  // [S, H, V, K], or null for zero
+  const void* saved = nullptr;           // from the forward pass
+  HeadRows dq, dk;                       // [N, H, K]: per value head, also where heads share keys
+  HeadRows dv;                           // [N, H, V]
+  float* dg = nullptr;                   // [N, H]
+  float* d_beta = nullptr;               // [N, H]
+  float* d_initial_state = nullptr;      // [S, H, V, K], or null if not wanted
+  void* scratch = nullptr;               // gated_delta_backward_scratch(in) bytes
 };
 
 // T = 1..8 new rows for each sequence of a batch; the state is read and written in place.
 struct GatedDeltaDecode {
-  GatedDeltaInput in;                         // initial_state is not read; rows of sequence s are offsets[s]..offsets[s+1]
-  HeadRows output;                            // [N, H, V]
-  float* states = nullptr;                    // [pool, H, V, K]
+  GatedDeltaInput in;       // initial_state is not read; rows of sequence s are offsets[s]..offsets[s+1]
+  HeadRows output;          // [N, H, V]
+  float* states = nullptr;  // [pool, H, V, K]
   const std::int32_t* state_index = nullptr;  // [S] entry of the pool, negative: skip the sequence; null: s itself
 };
 

@@ -38,8 +38,8 @@ __device__ __forceinline__ int sequence_of_slot(const std::int32_t* offsets, int
   return low;
 }
 
-// A run of chunks of one sequence, which one block scans. Slot and numbering as for chunks, with segment_chunks * 64 rows
-// a segment; a sequence without rows has one segment without chunks.
+// A run of chunks of one sequence, which one block scans. Slot and numbering as for chunks, with segment_chunks * 64
+// rows a segment; a sequence without rows has one segment without chunks.
 struct Segment {
   SequenceRange sequence;
   int sequence_index;
@@ -63,7 +63,8 @@ __device__ __forceinline__ Segment segment_of_slot(const std::int32_t* offsets, 
   return s;
 }
 
-__device__ __forceinline__ const void* head_rows(const ConstHeadRows& rows, std::int64_t row, int head, int column = 0) {
+__device__ __forceinline__ const void* head_rows(const ConstHeadRows& rows, std::int64_t row, int head,
+                                                 int column = 0) {
   return static_cast<const char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride + column) * 2;
 }
 

@@ -37,20 +37,16 @@ cudaError_t choose(bool wgmma, const ScanForwardParams& params, cudaStream_t str
   }
   // Few segments and heads: one block for each half of V fills the chip better than one for both.
   const auto blocks = segment_slots(params.in.shape, params.segments.chunks) * params.in.shape.heads;
-  return blocks <= 66 ? launch<128, 1, true, kMode>(params, stream)
-                      : launch<128, 2, true, kMode>(params, stream);
+  return blocks <= 66 ? launch<128, 1, true, kMode>(params, stream) : launch<128, 2, true, kMode>(params, stream);
 }
 
 }  // namespace
 
 cudaError_t launch_scan_forward(bool wgmma, ScanMode mode, const ScanForwardParams& params, cudaStream_t stream) {
   switch (mode) {
-    case ScanMode::output:
-      return choose<ScanMode::output>(wgmma, params, stream);
-    case ScanMode::states:
-      return choose<ScanMode::states>(wgmma, params, stream);
-    case ScanMode::summary:
-      return choose<ScanMode::summary>(wgmma, params, stream);
+    case ScanMode::output: return choose<ScanMode::output>(wgmma, params, stream);
+    case ScanMode::states: return choose<ScanMode::states>(wgmma, params, stream);
+    case ScanMode::summary: return choose<ScanMode::summary>(wgmma, params, stream);
   }
   return cudaErrorInvalidValue;
 }

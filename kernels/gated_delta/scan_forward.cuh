@@ -10,9 +10,9 @@
 
 namespace hydra::kernels {
 
-// Where a sequence is cut into segments, each starts from the state that the segment summaries gave it. A summary is what
-// the segment makes of its start: S_end^T = S_start^T Phi + N^T. N is the scan from a zero state; row r of Phi [K, K] is
-// the scan of the r-th unit vector with V = 0.
+// Where a sequence is cut into segments, each starts from the state that the segment summaries gave it. A summary is
+// what the segment makes of its start: S_end^T = S_start^T Phi + N^T. N is the scan from a zero state; row r of Phi [K,
+// K] is the scan of the r-th unit vector with V = 0.
 template <int kSize, int kGroups, bool kWgmma, ScanMode kMode>
 struct ScanForwardShared {
   static constexpr int kStages = 3;
@@ -26,14 +26,22 @@ struct ScanForwardShared {
   static constexpr int kInverse = kFactors + 2 * kFactor;                           // fp16 tile of the inverse
   static constexpr int kScratch = kInverse + (kMode == ScanMode::states ? 0 : kTileBytes);
   static constexpr int kStaging = kScratch + (kMode == ScanMode::states ? 0 : kInverseScratchBytes);
-  static constexpr int kStagingWarp = kMode == ScanMode::states ? 16 * kSize * 2 : kMode == ScanMode::output ? 64 * 32 : 0;
+  static constexpr int kStagingWarp = kMode == ScanMode::states   ? 16 * kSize * 2
+                                      : kMode == ScanMode::output ? 64 * 32
+                                                                  : 0;
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;  // the base is aligned to 1024 at run time
   // With setmaxnreg the producer is a warpgroup that gives up its registers; without, the factors' warpgroup loads too.
   static constexpr int kThreads = (kGroups + (kWgmma ? 2 : 1)) * 128;
-  static constexpr int kStateRegisters = kGroups == 1 ? 216 : kMode == ScanMode::output ? 192 : kMode == ScanMode::states ? 184 : 176;
-  static constexpr int kFactorRegisters = kGroups == 1 ? 160 : kMode == ScanMode::output ? 88 : kMode == ScanMode::states ? 104 : 120;
+  static constexpr int kStateRegisters = kGroups == 1                ? 216
+                                         : kMode == ScanMode::output ? 192
+                                         : kMode == ScanMode::states ? 184
+                                                                     : 176;
+  static constexpr int kFactorRegisters = kGroups == 1                ? 160
+                                          : kMode == ScanMode::output ? 88
+                                          : kMode == ScanMode::states ? 104
+                                                                      : 120;
   static constexpr int kLoadRegisters = kGroups == 1 ? 56 : 40;
   static_assert(kGroups * kStateRegisters + kFactorRegisters + kLoadRegisters <= 512);
 };
@@ -127,7 +135,9 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
     if (transition) {
       unit_rows<kSize>(s, value + warp * 16);
     } else {
-      const float* from = segment.index == 0 ? p.in.initial_state : kMode == ScanMode::summary ? nullptr : p.segments.states;
+      const float* from = segment.index == 0           ? p.in.initial_state
+                          : kMode == ScanMode::summary ? nullptr
+                                                       : p.segments.states;
       const auto at = state_rows(segment.index == 0 ? segment.sequence_index : segment_slot);
       read_state<kSize>(s, from == nullptr ? nullptr : from + at, warp);
     }
@@ -248,8 +258,9 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
         end_products<kWgmma>();
         wait_products<kWgmma, 0>();
         pin(o);
-        auto* to = static_cast<char*>(p.output.data) +
-                   ((range.first_row + c * 64) * p.output.row_stride + head * p.output.head_stride + value + warp * 16) * 2;
+        auto* to =
+            static_cast<char*>(p.output.data) +
+            ((range.first_row + c * 64) * p.output.row_stride + head * p.output.head_stride + value + warp * 16) * 2;
         write_transposed<kWgmma>(o, to, p.output.row_stride, range.length - c * 64, staging);
       }
       wait_products<kWgmma, 0>();
@@ -258,8 +269,10 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
       arrive_warp(barriers.factors_empty(slot));
     }
     if constexpr (kMode == ScanMode::summary) {  // the next slot is the same sequence's next segment
-      write_state<kSize>(s, transition ? p.segments.transitions + state_rows(segment_slot)
-                                       : p.segments.states + state_rows(segment_slot + 1), warp);
+      write_state<kSize>(s,
+                         transition ? p.segments.transitions + state_rows(segment_slot)
+                                    : p.segments.states + state_rows(segment_slot + 1),
+                         warp);
     } else if (p.final_state != nullptr && segment.index + 1 == segment.count) {
       write_state<kSize>(s, p.final_state + state_rows(segment.sequence_index), warp);
     }
@@ -328,7 +341,8 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
         }
         barrier_wait(barriers.factors_empty(slot), (static_cast<std::uint32_t>(i >> 1) & 1U) ^ 1U);
         const auto p_tile = r_tile + kTileBytes;
-        auto* saved = !kHasOutput || p.inverse == nullptr ? nullptr : static_cast<std::uint32_t*>(p.inverse) + inverse_offset / 2;
+        auto* saved =
+            !kHasOutput || p.inverse == nullptr ? nullptr : static_cast<std::uint32_t*>(p.inverse) + inverse_offset / 2;
 #pragma unroll
         for (int n = 0; n < 8; ++n) {
           const int column = n * 8 + 2 * static_cast<int>(t);
@@ -340,8 +354,9 @@ __device__ void scan_forward(const ScanForwardParams& p, char* memory) {
             high = unpack_fp16(load_shared(tile_address(x_tile, row + 8, n) + 4U * t));
             store_lower<true>(r_tile, row, n, e, {low.x, low.y, high.x, high.y});
             if constexpr (kHasOutput) {
-              store_lower<false>(p_tile, row, n, e,
-                                 {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
+              store_lower<false>(
+                  p_tile, row, n, e,
+                  {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
             }
           }
           if (saved != nullptr) {

@@ -37,18 +37,15 @@ cudaError_t choose(bool wgmma, const ScanReverseParams& params, cudaStream_t str
   }
   // Few segments and heads: one block for each half of V fills the chip better than one for both.
   const auto blocks = segment_slots(params.in.shape, params.segments.chunks) * params.in.shape.heads;
-  return blocks <= 66 ? launch<128, 1, true, kMode>(params, stream)
-                      : launch<128, 2, true, kMode>(params, stream);
+  return blocks <= 66 ? launch<128, 1, true, kMode>(params, stream) : launch<128, 2, true, kMode>(params, stream);
 }
 
 }  // namespace
 
 cudaError_t launch_scan_reverse(bool wgmma, ReverseMode mode, const ScanReverseParams& params, cudaStream_t stream) {
   switch (mode) {
-    case ReverseMode::gradients:
-      return choose<ReverseMode::gradients>(wgmma, params, stream);
-    case ReverseMode::summary:
-      return choose<ReverseMode::summary>(wgmma, params, stream);
+    case ReverseMode::gradients: return choose<ReverseMode::gradients>(wgmma, params, stream);
+    case ReverseMode::summary: return choose<ReverseMode::summary>(wgmma, params, stream);
   }
   return cudaErrorInvalidValue;
 }

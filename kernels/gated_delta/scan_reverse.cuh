@@ -19,8 +19,9 @@ struct ScanReverseShared {
   static constexpr int kFactor = 2 * kTileBytes;  // R, P
   static constexpr int kFactors = kStages * kStage;
   static constexpr int kStaging = kFactors + 2 * kFactor;
-  static constexpr int kStagingWarp =
-      kMode == ReverseMode::summary ? 0 : 16 * kSize * 2 > 64 * 32 ? 16 * kSize * 2 : 64 * 32;
+  static constexpr int kStagingWarp = kMode == ReverseMode::summary ? 0
+                                      : 16 * kSize * 2 > 64 * 32    ? 16 * kSize * 2
+                                                                    : 64 * 32;
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;
@@ -99,8 +100,8 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
     const bool at_end = segment.index + 1 == segment.count;
     const float* from = at_end ? p.d_final_state : kGradients ? p.segments.states : nullptr;
     float ds[kSize / 8][4];
-    read_state<kSize>(
-        ds, from == nullptr ? nullptr : from + state_rows(at_end ? segment.sequence_index : segment_slot), warp);
+    read_state<kSize>(ds, from == nullptr ? nullptr : from + state_rows(at_end ? segment.sequence_index : segment_slot),
+                      warp);
     const auto staging =
         base + static_cast<std::uint32_t>(Shared::kStaging + (group * 4 + warp) * Shared::kStagingWarp);
     for (int i = 0; i < chunks; ++i) {
@@ -112,7 +113,8 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       const auto o_tile = k_tile + static_cast<std::uint32_t>(2 * Shared::kKTile + group * kTileBytes);
       const auto gates = gates_of(stage);
       const auto gate = [&](std::size_t field, int column) {
-        return load_shared_float2(gates + static_cast<std::uint32_t>(field) + (static_cast<std::uint32_t>(column) + 2 * t) * 4);
+        return load_shared_float2(gates + static_cast<std::uint32_t>(field) +
+                                  (static_cast<std::uint32_t>(column) + 2 * t) * 4);
       };
       std::uint32_t operand[kSize / 16][4];
 #pragma unroll
@@ -245,7 +247,8 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       const auto gates = gates_of(stage);
       const auto r_tile = factor_of(slot);
       SavedInverse inverse;
-      read_inverse(inverse, static_cast<const char*>(p.inverse) + ((range.first_slot + c) * heads + head) * kTileBytes, warp);
+      read_inverse(inverse, static_cast<const char*>(p.inverse) + ((range.first_slot + c) * heads + head) * kTileBytes,
+                   warp);
       barrier_wait(barriers.full(stage), static_cast<std::uint32_t>(i / kStages) & 1U);
       fence_for_wgmma();
       float qk[8][4];
@@ -262,8 +265,9 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
           const auto e = decays(gates, totals, n);
           const auto& x = inverse.x[n];
           store_lower<true>(r_tile, row, n, e, {{low_bf16(x[0]), high_bf16(x[0]), low_bf16(x[1]), high_bf16(x[1])}});
-          store_lower<false>(r_tile + kTileBytes, row, n, e,
-                             {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
+          store_lower<false>(
+              r_tile + kTileBytes, row, n, e,
+              {p.in.scale * qk[n][0], p.in.scale * qk[n][1], p.in.scale * qk[n][2], p.in.scale * qk[n][3]});
         }
       }
       fence_for_wgmma();

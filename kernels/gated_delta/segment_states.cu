@@ -1,5 +1,5 @@
-// States at the starts of segments (or their gradients at the ends) from the segments' summaries, fp32 on CUDA cores: the
-// only part of a scan over segments that is sequential over all of a sequence.
+// States at the starts of segments (or their gradients at the ends) from the segments' summaries, fp32 on CUDA cores:
+// the only part of a scan over segments that is sequential over all of a sequence.
 #include "kernels/gated_delta/scan_common.cuh"
 #include "kernels/gated_delta/tensor_core.cuh"
 

@@ -1,5 +1,5 @@
-// The tensor-core passes put together: which inputs they take, how sequences are cut into segments, memory, and the order
-// of the parts.
+// The tensor-core passes put together: which inputs they take, how sequences are cut into segments, memory, and the
+// order of the parts.
 #include "kernels/gated_delta/gradients.cuh"
 #include "kernels/gated_delta/scan_forward.cuh"
 #include "kernels/gated_delta/scan_reverse.cuh"
@@ -24,8 +24,8 @@ int shared_bytes(bool wgmma, int size) {
                : larger(GradientsShared<128>::kBytes, ScanReverseShared<128, 1, false, ReverseMode::gradients>::kBytes);
 }
 
-constexpr int kBlocksAtOnce = 132;        // one a multiprocessor of an H100 or H200
-constexpr int kSmallestSegment = 16;      // chunks
+constexpr int kBlocksAtOnce = 132;         // one a multiprocessor of an H100 or H200
+constexpr int kSmallestSegment = 16;       // chunks
 constexpr int kWholeSequence = 0x1000000;  // more chunks than a sequence can have
 
 // Chunks of a segment. A segment costs a second scan over its rows for its summary, so a sequence is cut only where
@@ -51,8 +51,7 @@ Sizes sizes_of(const GatedDeltaInput& in) {
   const auto value_size = static_cast<std::size_t>(shape.value_size);
   const auto slots = static_cast<std::size_t>(shape.slots()) * heads;
   const auto chunks = segment_chunks(shape);
-  const auto segments =
-      chunks == kWholeSequence ? 0 : static_cast<std::size_t>(segment_slots(shape, chunks)) * heads;
+  const auto segments = chunks == kWholeSequence ? 0 : static_cast<std::size_t>(segment_slots(shape, chunks)) * heads;
   return {slots * kTileBytes, slots * value_size * key_size * 2, segments * value_size * key_size * 4,
           segments * key_size * key_size * 4};
 }
@@ -67,7 +66,8 @@ SegmentStates segments_at(void* memory, const GatedDeltaInput& in) {
 bool tensor_core_supports(bool wgmma, const GatedDeltaInput& in, int major, int shared_memory) {
   const auto size = in.shape.key_size;
   return in.element == Element::bf16 && size == in.shape.value_size && (size == 64 || size == 128) && aligned(in.q) &&
-         aligned(in.k) && aligned(in.v) && (wgmma ? major == 9 : major >= 8) && shared_bytes(wgmma, size) <= shared_memory;
+         aligned(in.k) && aligned(in.v) && (wgmma ? major == 9 : major >= 8) &&
+         shared_bytes(wgmma, size) <= shared_memory;
 }
 
 // Saved: the inverses, then the segments' states and transitions. Without a backward pass the latter are scratch.
@@ -88,12 +88,10 @@ std::size_t tensor_core_backward_scratch(const GatedDeltaInput& in) {
 
 cudaError_t launch_tensor_core_forward(bool wgmma, const GatedDeltaForward& params, cudaStream_t stream) {
   auto* const saved = static_cast<char*>(params.saved);
-  ScanForwardParams p{params.in,
-                      segments_at(saved != nullptr ? saved + sizes_of(params.in).inverse : params.scratch, params.in),
-                      params.output,
-                      params.final_state,
-                      saved,
-                      nullptr};
+  ScanForwardParams p{
+      params.in,     segments_at(saved != nullptr ? saved + sizes_of(params.in).inverse : params.scratch, params.in),
+      params.output, params.final_state,
+      saved,         nullptr};
   auto error = cudaSuccess;
   if (p.segments.chunks != kWholeSequence) {
     error = launch_scan_forward(wgmma, ScanMode::summary, p, stream);
@@ -111,14 +109,11 @@ cudaError_t launch_tensor_core_backward(bool wgmma, const GatedDeltaBackward& pa
   auto* const d_states = states + sizes.states;
   const auto segments = segments_at(saved + sizes.inverse, params.in);
   auto error = launch_scan_forward(wgmma, ScanMode::states, {params.in, segments, {}, nullptr, saved, states}, stream);
-  const ScanReverseParams reverse{params.in,
-                                  {segments.chunks, reinterpret_cast<float*>(d_states + sizes.states), segments.transitions},
-                                  params.d_output,
-                                  params.d_final_state,
-                                  saved,
-                                  params.dv,
-                                  d_states,
-                                  params.d_initial_state};
+  const ScanReverseParams reverse{
+      params.in,       {segments.chunks, reinterpret_cast<float*>(d_states + sizes.states), segments.transitions},
+      params.d_output, params.d_final_state,
+      saved,           params.dv,
+      d_states,        params.d_initial_state};
   if (error == cudaSuccess && segments.chunks != kWholeSequence) {
     error = launch_scan_reverse(wgmma, ReverseMode::summary, reverse, stream);
     if (error == cudaSuccess) {

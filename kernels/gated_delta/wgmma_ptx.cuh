@@ -59,7 +59,8 @@ __device__ __forceinline__ void set_registers_down() {
 
 // acc [64, 8 kBlocks] += A [64, 16] B [16, 8 kBlocks], blocks kFirst... of acc; kFresh: = instead of +=. kRowsAreK: the
 // tile's rows are B's K (its N is contiguous), else its N.
-#define HYDRA_D(i) "+f"(acc[kFirst + i][0]), "+f"(acc[kFirst + i][1]), "+f"(acc[kFirst + i][2]), "+f"(acc[kFirst + i][3])
+#define HYDRA_D(i) \
+  "+f"(acc[kFirst + i][0]), "+f"(acc[kFirst + i][1]), "+f"(acc[kFirst + i][2]), "+f"(acc[kFirst + i][3])
 template <int kBlocks, int kFirst, bool kRowsAreK, bool kFresh, int kAll>
 __device__ __forceinline__ void wgmma_bf16(float (&acc)[kAll][4], const std::uint32_t (&a)[4], std::uint64_t b) {
 #if HYDRA_WGMMA
@@ -108,7 +109,8 @@ __device__ __forceinline__ void wgmma_bf16(float (&acc)[kAll][4], const std::uin
         "%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,"
         "%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
         "}, {%64,%65,%66,%67}, %68, p, 1, 1, %69;}"
-        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7), HYDRA_D(8), HYDRA_D(9), HYDRA_D(10), HYDRA_D(11), HYDRA_D(12), HYDRA_D(13), HYDRA_D(14), HYDRA_D(15)
+        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7), HYDRA_D(8),
+          HYDRA_D(9), HYDRA_D(10), HYDRA_D(11), HYDRA_D(12), HYDRA_D(13), HYDRA_D(14), HYDRA_D(15)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransposed), "n"(kAccumulate));
   }
 #endif
@@ -139,7 +141,8 @@ __device__ __forceinline__ void wgmma_bf16_tiles(float (&acc)[kAll][4], std::uin
         "%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,"
         "%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
         "}, %64, %65, p, 1, 1, 0, %66;}"
-        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7), HYDRA_D(8), HYDRA_D(9), HYDRA_D(10), HYDRA_D(11), HYDRA_D(12), HYDRA_D(13), HYDRA_D(14), HYDRA_D(15)
+        : HYDRA_D(0), HYDRA_D(1), HYDRA_D(2), HYDRA_D(3), HYDRA_D(4), HYDRA_D(5), HYDRA_D(6), HYDRA_D(7), HYDRA_D(8),
+          HYDRA_D(9), HYDRA_D(10), HYDRA_D(11), HYDRA_D(12), HYDRA_D(13), HYDRA_D(14), HYDRA_D(15)
         : "l"(a), "l"(b), "n"(kTransposed), "n"(kAccumulate));
   }
 #endif
