@@ -150,7 +150,9 @@ std::vector<std::vector<std::int32_t>> generate(const Model& model, const Prompt
   }
   const c10::NoGradGuard no_grad;
   const bool log_scale = options.log_scale && log_scale_at_inference(model);
-  auto [state, hidden] = prefill(model, prompts, log_scale, options);
+  DecodeState state;
+  at::Tensor hidden;
+  std::tie(state, hidden) = prefill(model, prompts, log_scale, options);
 
   std::vector<std::int64_t> prompt_of(prompts.size());  // of each sequence that still decodes
   for (std::size_t p = 0; p < prompts.size(); ++p) {
