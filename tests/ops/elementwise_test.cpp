@@ -105,6 +105,8 @@ TEST(NormRotate, IsTheRotationOfTheNorm) {
   expect_same([](const Tensors& t) { return ops::norm_rotate(t[0], t[1], {}, {}, 1e-6); },
               [](const Tensors& t) { return ops::rms_norm(t[0], t[1], 1e-6); }, {x, weight}, 0.0);
   EXPECT_THROW(ops::norm_rotate(x, weight, cos, {}, 1e-6), Error);
+  EXPECT_THROW(ops::norm_rotate(x, weight, cos.narrow(0, 0, 5), sin.narrow(0, 0, 5), 1e-6), Error);
+  EXPECT_THROW(ops::norm_rotate(x, weight.narrow(0, 0, 4), cos, sin, 1e-6), Error);
 }
 
 TEST(Linear, ValuesAndGradients) {
