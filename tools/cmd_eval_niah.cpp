@@ -63,6 +63,8 @@ void add_eval_niah(CLI::App& eval) {
   add_key_option(*verb, common, "--lengths", "niah.lengths", true, "512,1024,...: prompt and answer together");
   add_key_option(*verb, common, "--samples", "niah.samples", true, "A number, or one a length: 100 or 100,50,20");
   add_key_option(*verb, common, "--prompt", "niah.prompt", false, "base | chat | chat-thinking");
+  add_key_option(*verb, common, "--chat-wrapper", "niah.chat_wrapper", false,
+                 "File with {task}: the chat form of another model");
   verb->add_flag_callback(
       "--no-answer-prefix", [&common] { common.overrides.emplace_back("eval.niah.answer_prefix=false"); },
       "Do not start the answer as RULER does");

@@ -27,6 +27,9 @@ void describe(config::Binder& binder, NiahConfig& value) {
                  {data::PromptForm::chat, "chat"},
                  {data::PromptForm::chat_thinking, "chat-thinking"}},
                 {"Plain text, or the chat template without or with thinking."});
+  binder.path(
+      "chat_wrapper", value.chat_wrapper,
+      {"Another model's chat form: a file with {task} in it once, used byte for byte. Empty: that of `prompt`."});
   binder.field("answer_prefix", value.answer_prefix, {"RULER's start of the answer at the end of the prompt."});
   binder.integer_or_word("max_new", value.max_new, {{0, "auto"}, {-1, "ruler"}},
                          {.text = "New tokens a sample; auto: RULER's number, or less below 1024 tokens.",

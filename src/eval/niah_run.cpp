@@ -44,9 +44,22 @@ NiahConfig in_order(NiahConfig config) {
   return config;
 }
 
+// The text of the wrapper's file, or nothing.
+std::string wrapper_text(const NiahConfig& config) {
+  if (config.chat_wrapper.empty()) {
+    return "";
+  }
+  const std::string text = read_file(config.chat_wrapper), slot = "{task}";
+  const std::size_t at = text.find(slot);
+  HYDRA_REQUIRE(at != std::string::npos && text.find(slot, at + 1) == std::string::npos, "chat_wrapper ",
+                config.chat_wrapper.string(), ": found {task} ", at == std::string::npos ? "nowhere" : "more than once",
+                ", expected it once");
+  return text;
+}
+
 data::NiahOptions sample_options(const NiahConfig& config) {
   return {.prompt = config.prompt,
-          .chat_wrapper = "",
+          .chat_wrapper = wrapper_text(config),
           .answer_prefix = config.answer_prefix,
           .max_new = config.max_new,
           .seed = static_cast<std::uint64_t>(config.seed),
@@ -68,6 +81,9 @@ Json settings_of(const NiahConfig& config, const data::Corpora& corpora, const t
   Json settings = subject.identity;
   settings["tokenizer_sha256"] = tokenizer.sha256();
   settings["prompt"] = prompt_name(config.prompt);
+  if (!config.chat_wrapper.empty()) {
+    settings["chat_wrapper"] = wrapper_text(config);
+  }
   settings["answer_prefix"] = config.answer_prefix;
   settings["max_new"] = config.max_new > 0 ? Json(config.max_new) : config.max_new == 0 ? Json("auto") : Json("ruler");
   settings["seed"] = config.seed;

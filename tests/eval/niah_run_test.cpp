@@ -221,6 +221,32 @@ TEST(NiahRun, ChangedSettingsAreRefusedByName) {
   EXPECT_NE(damaged.find("samples.jsonl line 8"), std::string::npos) << damaged;
 }
 
+TEST(NiahRun, AnotherModelsChatFormComesFromAFile) {
+  test::TempDir dir;
+  NiahConfig config = small_config();
+  config.samples = {1};
+  config.chat_wrapper = dir.path() / "wrapper.txt";
+  std::ofstream(config.chat_wrapper) << "[INST] {task} [/INST]\n";
+  const Generate check = [](const auto& prompts, const auto&) {
+    for (const auto& prompt : prompts) {
+      const std::string text = tokenizer().decode(prompt);
+      EXPECT_TRUE(text.starts_with("[INST] ")) << text;
+      EXPECT_NE(text.find(" [/INST]\n "), std::string::npos) << text;  // the answer prefix follows
+    }
+    return std::vector<std::vector<std::int32_t>>(prompts.size(), {stop_id});
+  };
+  EXPECT_EQ(run(config, options(dir.path() / "out"), check).samples, 6);
+  std::ofstream(config.chat_wrapper) << "{task}";
+  const std::string changed = refusal([&] { run(config, options(dir.path() / "out"), check); });
+  EXPECT_NE(changed.find("chat_wrapper: found"), std::string::npos) << changed;
+  for (const char* text : {"no slot", "{task} {task}"}) {
+    std::ofstream(config.chat_wrapper) << text;
+    const std::string bad = refusal([&] { run(config, options(dir.path() / "bad"), check); });
+    EXPECT_NE(bad.find(config.chat_wrapper.string()), std::string::npos) << bad;
+    EXPECT_FALSE(fs::exists(dir.path() / "bad"));
+  }
+}
+
 TEST(NiahRun, MoreSamplesAndLengthsKeepWhatIsThere) {
   test::TempDir dir;
   NiahConfig config = small_config(), larger = small_config();

@@ -19,6 +19,7 @@ struct NiahConfig {
   std::vector<std::int64_t> lengths = {4096, 8192, 16384, 32768};
   std::vector<std::int64_t> samples = {100};  // one number for all lengths, or one a length
   data::PromptForm prompt = data::PromptForm::base;
+  std::filesystem::path chat_wrapper;  // stands in for the template of `prompt`; empty: none
   bool answer_prefix = true;
   std::int64_t max_new = 0;  // 0: auto; -1: RULER's number
   std::int64_t seed = 42;
