@@ -75,7 +75,7 @@ EvalTarget open_eval_target(const EvalOptions& options) {
                    {"torch", TORCH_VERSION},
                    {"device", train::device_info(load.device).name}};
   return {.config = std::move(config),
-          .communicator = dist::make_communicator(env),
+          .communicator = dist::make_communicator(env, load.device),
           .dir = std::move(dir),
           .model_config = std::move(model_config),
           .load = load,

@@ -25,13 +25,13 @@ struct Options {
 void run(const Options& options) {
   const train::RunConfig config = train::read_run_config(options.config, options.overrides);
   const dist::LaunchEnv env = dist::read_launch_env();
-  const at::Device device = train::device_of_rank(config.device, dist::device_index(env));
+  const at::Device device = train::device_of_rank(config.device, env);
   if (options.dry_run) {
     std::cout << train::describe_run(config, env.world_size, device);
     return;
   }
   install_stop_signals(config.checkpoint.signal);
-  const auto communicator = dist::make_communicator(env);
+  const auto communicator = dist::make_communicator(env, device, static_cast<int>(config.parallel.timeout));
   const std::string tables = train::run_training(config, options.train, *communicator, device);
   if (env.rank == 0) {
     const std::string run_dir = config.run_dir.string();

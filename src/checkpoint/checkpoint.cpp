@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <set>
 
 #include "hydrahead/base/error.hpp"
@@ -14,7 +15,7 @@ namespace hydra::checkpoint {
 namespace {
 
 constexpr const char* kManifest = "manifest.json";
-constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kOptimizerPrefix = "optimizer-";
 constexpr const char* kState = "state.json";
 
 // Relative names of all regular files but the manifest, sorted.
@@ -29,12 +30,39 @@ std::vector<std::string> files_of(const fs::path& dir) {
   return names;
 }
 
-void write_manifest(const fs::path& dir) {
+// The manifest's entries of the files `first`, `first` + `step`, ... of the directory.
+Json manifest_entries(const fs::path& dir, int first, int step) {
+  const std::vector<std::string> names = files_of(dir);
+  Json entries = Json::array();
+  for (auto i = static_cast<std::size_t>(first); i < names.size(); i += static_cast<std::size_t>(step)) {
+    const fs::path file = dir / names[i];
+    entries.push_back({{"path", names[i]}, {"bytes", fs::file_size(file)}, {"sha256", sha256_of_file(file)}});
+  }
+  return entries;
+}
+
+void write_manifest(const fs::path& dir, const std::vector<std::string>& entries_of_ranks) {
   Json files = Json::array();
-  for (const std::string& name : files_of(dir)) {
-    files.push_back({{"path", name}, {"bytes", fs::file_size(dir / name)}, {"sha256", sha256_of_file(dir / name)}});
+  for (const std::string& entries : entries_of_ranks) {
+    for (const Json& entry : Json::parse(entries)) {
+      files.push_back(entry);
+    }
   }
   write_file_atomic(dir / kManifest, Json{{"version", 1}, {"files", files}}.dump(1) + "\n");
+}
+
+void require_finite(const io::TensorSlices& slices, std::int64_t step) {
+  for (const io::TensorSlice& slice : slices) {
+    if (!at::isfinite(slice.values).all().item<bool>()) {
+      throw Error(detail::concat("step ", step, ": ", slice.name, " is not finite; no checkpoint is written"));
+    }
+  }
+}
+
+std::string optimizer_file(int rank, int ranks) {
+  char name[64];
+  std::snprintf(name, sizeof name, "%s%05d-of-%05d.safetensors", kOptimizerPrefix, rank + 1, ranks);
+  return name;
 }
 
 bool is_file_entry(const Json& entry) {
@@ -65,21 +93,37 @@ fs::path checkpoint_path(const fs::path& root, std::int64_t step) {
 }
 
 fs::path write_checkpoint(const fs::path& root, const RunState& state,
-                          const std::function<void(const fs::path&)>& write_model, const io::NamedTensors& optimizer) {
-  for (const auto& [name, tensor] : optimizer) {
-    if (!at::isfinite(tensor).all().item<bool>()) {
-      throw Error(detail::concat("step ", state.step, ": ", name, " is not finite; no checkpoint is written"));
-    }
-  }
+                          const std::function<void(const fs::path&)>& write_model, const io::TensorSlices& optimizer,
+                          dist::Communicator& communicator) {
+  const int rank = communicator.rank(), ranks = communicator.size();
   const fs::path target = checkpoint_path(root, state.step);
-  AtomicDirectory directory(target);
-  write_model(directory.path() / "model");
-  if (!optimizer.empty()) {
-    io::write_safetensors(directory.path() / kOptimizer, optimizer);
-  }
-  write_file_atomic(directory.path() / kState, write_run_state(state).dump(1) + "\n");
-  write_manifest(directory.path());
-  directory.commit();
+  std::optional<AtomicDirectory> directory;  // rank 0's; the others write into it
+  run_together(communicator, [&] {
+    if (rank == 0) {
+      directory.emplace(target);
+      fs::create_directories(directory->path() / "model");
+    }
+  });
+  const fs::path dir = gather_texts(communicator, directory ? directory->path().string() : "").front();
+  run_together(communicator, [&] {
+    write_model(dir / "model");
+    require_finite(optimizer, state.step);
+    if (!optimizer.empty()) {
+      io::write_slices(dir / optimizer_file(rank, ranks), optimizer);
+    }
+    if (rank == 0) {
+      write_file_atomic(dir / kState, write_run_state(state).dump(1) + "\n");
+    }
+  });
+  std::string entries;
+  run_together(communicator, [&] { entries = manifest_entries(dir, rank, ranks).dump(); });
+  const std::vector<std::string> all = gather_texts(communicator, entries);
+  run_together(communicator, [&] {
+    if (rank == 0) {
+      write_manifest(dir, all);
+      directory->commit();
+    }
+  });
   return target;
 }
 
@@ -120,13 +164,14 @@ Checkpoint open_checkpoint(const fs::path& dir) {
   return {dir, read_run_state(read_json_file(state_file), state_file)};
 }
 
-io::NamedTensors Checkpoint::optimizer() const {
-  const auto file = io::SafetensorsFile::open(dir / kOptimizer);
-  io::NamedTensors tensors;
-  for (const auto& [name, info] : file.header().tensors) {
-    tensors.emplace_back(name, file.load(name));
+io::SliceReader Checkpoint::optimizer() const {
+  std::vector<fs::path> files;
+  for (const std::string& name : files_of(dir)) {
+    if (name.starts_with(kOptimizerPrefix)) {
+      files.push_back(dir / name);
+    }
   }
-  return tensors;
+  return io::SliceReader(files);
 }
 
 }  // namespace hydra::checkpoint

@@ -5,6 +5,7 @@
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/dist/launch_env.hpp"
+#include "store_communicator.hpp"
 #if HYDRA_CUDA
 #include "nccl_communicator.hpp"
 #endif
@@ -22,16 +23,18 @@ int device_index(const LaunchEnv& env) {
   return env.local_rank;
 }
 
-std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, [[maybe_unused]] int timeout_seconds) {
+std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, const c10::Device& device, int timeout_seconds) {
   if (env.world_size == 1) {
     return make_solo_communicator();
   }
   set_log_prefix("rank " + std::to_string(env.rank));
 #if HYDRA_CUDA
-  return make_nccl_communicator(env, timeout_seconds);
-#else
-  fail_request(env.launcher, " started ", env.world_size, " ranks; this binary was built without CUDA and expects one");
+  if (device.is_cuda()) {
+    return make_nccl_communicator(env, device, timeout_seconds);
+  }
 #endif
+  HYDRA_CHECK(device.is_cpu(), "ranks on ", device.str());
+  return make_store_communicator(env, timeout_seconds);
 }
 
 }  // namespace hydra::dist

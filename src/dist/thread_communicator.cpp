@@ -1,13 +1,15 @@
-// Ranks that are threads of one process: for tests of everything distributed on a CPU. Sums are taken in the order of
-// the ranks, so every rank gets the same bits.
+// Ranks that are threads of one process: for tests of everything distributed on one device. Sums are taken in the order
+// of the ranks, so every rank gets the same bits.
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/dist/communicator.hpp"
@@ -81,25 +83,46 @@ class ThreadCommunicator : public Communicator {
       }
     });
   }
-  void reduce_scatter_sum(at::Tensor& output, const std::vector<at::Tensor>& inputs) override {
-    HYDRA_CHECK(static_cast<int>(inputs.size()) == size_, "found ", inputs.size(), " inputs for ", size_, " ranks");
-    at::Tensor sum;
-    meet(inputs, [&] { sum = sum_over_ranks(static_cast<std::size_t>(rank_), output); });
-    output.copy_(sum);
-  }
   void barrier() override {
     meet({}, [] {});
   }
+  Wait start_reduce_scatter(const at::Tensor& output, const at::Tensor& input) override {
+    const std::int64_t part = input.numel() / size_;
+    std::vector<at::Tensor> parts;
+    for (int rank = 0; rank < size_; ++rank) {
+      parts.push_back(input.narrow(0, rank * part, part));
+    }
+    at::Tensor sum;
+    meet(std::move(parts), [&] { sum = sum_over_ranks(static_cast<std::size_t>(rank_), output); });
+    output.copy_(sum);
+    return [] {};
+  }
+  Wait start_all_gather(const at::Tensor& output, const at::Tensor& input) override {
+    meet({input}, [&] {
+      for (int rank = 0; rank < size_; ++rank) {
+        const at::Tensor target = output.narrow(0, rank * input.numel(), input.numel());
+        const at::Tensor& source = brought(rank, 0, input);
+        if (target.data_ptr() != source.data_ptr()) {
+          target.copy_(source);
+        }
+      }
+    });
+    return [] {};
+  }
+  bool start_blocks() const override { return true; }
+  double take_wait_seconds() override { return std::exchange(waited_, 0.0); }
 
  private:
   // All ranks bring their tensors, then all read, then all go on: nobody changes a tensor that another still reads.
   template <class Read>
   void meet(std::vector<at::Tensor> mine, const Read& read) {
     const at::NoGradGuard no_grad;
+    const auto begin = std::chrono::steady_clock::now();
     meeting_.slots[static_cast<std::size_t>(rank_)] = std::move(mine);
     meeting_.wait();
     read();
     meeting_.wait();
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   const at::Tensor& brought(int rank, std::size_t index, const at::Tensor& like) const {
     const auto& slot = meeting_.slots[static_cast<std::size_t>(rank)];
@@ -117,6 +140,7 @@ class ThreadCommunicator : public Communicator {
 
   Meeting& meeting_;
   const int rank_, size_;
+  double waited_ = 0.0;
 };
 
 }  // namespace

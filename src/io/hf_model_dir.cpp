@@ -137,39 +137,69 @@ std::string HfModelDir::sha256() const {
   return hash.hex();
 }
 
-void write_model_tensors(const std::filesystem::path& dir, const NamedTensors& tensors, std::uint64_t max_shard_bytes) {
-  std::vector<NamedTensors> shards(1);
-  std::uint64_t total = 0, in_shard = 0;
-  for (const auto& entry : tensors) {
-    const std::uint64_t bytes = entry.second.nbytes();
-    if (!shards.back().empty() && in_shard + bytes > max_shard_bytes) {
-      shards.emplace_back();
-      in_shard = 0;
-    }
-    shards.back().push_back(entry);
-    in_shard += bytes;
+std::vector<ModelShard> cut_into_shards(const std::vector<std::pair<std::string, std::uint64_t>>& tensors,
+                                        std::uint64_t max_shard_bytes, std::size_t at_least) {
+  std::uint64_t total = 0;
+  for (const auto& [name, bytes] : tensors) {
     total += bytes;
   }
-  const std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  if (shards.size() == 1) {
-    write_safetensors(dir / single_file, shards.front(), metadata);
-    return;
+  const std::uint64_t limit = std::min(max_shard_bytes, (total + at_least - 1) / at_least);
+  std::vector<ModelShard> shards(1);
+  for (const auto& [name, bytes] : tensors) {
+    if (!shards.back().tensors.empty() && shards.back().bytes + bytes > limit) {
+      shards.emplace_back();
+    }
+    shards.back().tensors.push_back(name);
+    shards.back().bytes += bytes;
   }
-  Json weight_map = Json::object();
-  WeightMap where;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     char name[64];
     std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
-    write_safetensors(dir / name, shards[i], metadata);
-    for (const auto& [tensor, unused] : shards[i]) {
-      where[tensor] = name;
+    shards[i].file = shards.size() == 1 ? single_file : name;
+  }
+  return shards;
+}
+
+void write_shard(const std::filesystem::path& dir, const std::string& file, const NamedTensors& tensors) {
+  write_safetensors(dir / file, tensors, {{"format", "pt"}});
+}
+
+void write_shard_index(const std::filesystem::path& dir, const std::vector<ModelShard>& shards) {
+  if (shards.size() == 1) {
+    return;
+  }
+  std::uint64_t total = 0;
+  WeightMap where;
+  for (const ModelShard& shard : shards) {
+    total += shard.bytes;
+    for (const std::string& tensor : shard.tensors) {
+      where[tensor] = shard.file;
     }
   }
+  Json weight_map = Json::object();
   for (const auto& [tensor, file] : where) {
     weight_map[tensor] = file;
   }
   const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
   write_file_atomic(dir / index_file, index.dump(2) + "\n");
+}
+
+void write_model_tensors(const std::filesystem::path& dir, const NamedTensors& tensors, std::uint64_t max_shard_bytes) {
+  std::vector<std::pair<std::string, std::uint64_t>> sizes;
+  std::map<std::string, at::Tensor> by_name;
+  for (const auto& [name, tensor] : tensors) {
+    sizes.emplace_back(name, tensor.nbytes());
+    by_name[name] = tensor;
+  }
+  const std::vector<ModelShard> shards = cut_into_shards(sizes, max_shard_bytes);
+  for (const ModelShard& shard : shards) {
+    NamedTensors part;
+    for (const std::string& name : shard.tensors) {
+      part.emplace_back(name, by_name.at(name));
+    }
+    write_shard(dir, shard.file, part);
+  }
+  write_shard_index(dir, shards);
 }
 
 void copy_tokenizer_files(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "hydrahead/base/error.hpp"
+#include "hydrahead/ops/after_backward.hpp"
 #include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/ops/recompute.hpp"
 
@@ -33,7 +34,10 @@ RotaryTables rotary_tables(const Model& model, const ops::Sequences& sequences) 
 }
 
 at::Tensor embed_tokens(const Model& model, const at::Tensor& ids) {
-  return at::embedding(model.embed, ids).to(model.compute_type);
+  if (model.hooks.before_forward) {
+    model.hooks.before_forward(-1);
+  }
+  return ops::embedding(model.embed, ids, model.compute_type);
 }
 
 at::Tensor forward_hidden(const Model& model, const at::Tensor& ids, const ops::Sequences& sequences,
@@ -44,7 +48,17 @@ at::Tensor forward_hidden(const Model& model, const at::Tensor& ids, const ops::
   if (options.hidden_tap) {
     options.hidden_tap(0, hidden);
   }
+  // The passes over layer i, or over the final norm and head (i = layers), begin with this stream and end at it.
+  const auto pass_hooks = [&](std::int64_t i) {
+    if (model.hooks.before_forward) {
+      model.hooks.before_forward(i);
+    }
+    if (model.hooks.after_backward) {
+      hidden = ops::after_backward(hidden, [done = model.hooks.after_backward, i] { done(i); });
+    }
+  };
   for (std::int64_t i = 0; i < model.config.base.layers; ++i) {
+    pass_hooks(i);
     // By value: a recomputed block runs again after this function has returned.
     const auto block = [&model, i, sequences, tables, options](const at::Tensor& x) {
       return transformer_layer(model, i, x, sequences, tables, options);
@@ -54,6 +68,7 @@ at::Tensor forward_hidden(const Model& model, const at::Tensor& ids, const ops::
       options.hidden_tap(i + 1, hidden);
     }
   }
+  pass_hooks(model.config.base.layers);
   return ops::rms_norm(hidden, model.norm, model.config.base.rms_norm_eps);
 }
 

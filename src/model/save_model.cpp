@@ -30,54 +30,95 @@ Json config_json(const ModelConfig& config) {
   return json;
 }
 
-// Every parameter in its stored type, in host memory. A weight that is not finite there (fp16 overflows at 65504) ends
-// the save.
-io::NamedTensors stored_tensors(Model& model, at::ScalarType type) {
-  io::NamedTensors tensors;
-  for (const Parameter& parameter : parameters(model)) {
-    const at::Tensor stored = parameter.tensor->detach().to(parameter.keep_fp32 ? at::kFloat : type);
-    if (!all_finite(stored)) {
-      throw Error(detail::concat("tensor ", parameter.name, " holds values that are not finite as ",
-                                 at::toString(stored.scalar_type()), ": the model is not saved"));
-    }
-    tensors.emplace_back(parameter.name, stored.to(at::kCPU));
+// What a tensor is stored as: a weight that is not finite there (fp16 overflows at 65504) ends the save.
+at::Tensor stored(const std::string& name, const at::Tensor& weight, at::ScalarType type) {
+  at::Tensor value = weight.to(type).contiguous();
+  if (!all_finite(value)) {
+    throw Error(detail::concat("tensor ", name, " holds values that are not finite as ", at::toString(type),
+                               ": the model is not saved"));
   }
-  return tensors;
+  return value;
 }
 
-// The directory must load with the configuration it was made from, and hold the very bytes that were meant.
-void check_saved(const std::filesystem::path& dir, const ModelConfig& config, const io::NamedTensors& tensors) {
+// The file must hold the very bytes that were meant.
+void check_file(const std::filesystem::path& path, const io::NamedTensors& tensors) {
+  const auto file = io::SafetensorsFile::open(path);
+  for (const auto& [name, tensor] : tensors) {
+    HYDRA_CHECK(at::equal(file.load(name), tensor), path.string(), ": tensor ", name, " reads back differently");
+  }
+}
+
+// The directory must load with the configuration it was made from.
+void check_directory(const std::filesystem::path& dir, const ModelConfig& config) {
   const io::HfModelDir saved = io::HfModelDir::open(dir);
   const ModelConfig read = read_model_config(saved);
-  const auto match = match_tensors(saved, read);
+  match_tensors(saved, read);
   HYDRA_CHECK(config_json(read) == saved.config() && read.plan.has_value() == config.plan.has_value(), dir.string(),
               ": config.json reads back differently");
-  HYDRA_CHECK(match.size() == tensors.size(), dir.string(), ": found ", match.size(), " tensors, wrote ",
-              tensors.size());
-  for (const auto& [name, tensor] : tensors) {
-    HYDRA_CHECK(at::equal(saved.load(match.at(name)), tensor), dir.string(), ": tensor ", name,
-                " reads back differently");
-  }
+}
+
+ModelConfig stored_config(const ModelConfig& config, const SaveOptions& options) {
+  ModelConfig result = config;
+  result.base.dtype = options.dtype.empty() ? config.base.dtype : options.dtype;
+  return result;
 }
 
 }  // namespace
 
-void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options) {
-  ModelConfig config = model.config;
-  if (!options.dtype.empty()) {
-    config.base.dtype = options.dtype;
+void save_model_part(const ModelConfig& source, const std::filesystem::path& dir, const SaveOptions& options, int rank,
+                     int ranks, const WeightsOnHost& weights) {
+  const ModelConfig config = stored_config(source, options);
+  Model skeleton;
+  skeleton.layers.resize(static_cast<std::size_t>(config.base.layers));
+  std::map<std::string, at::ScalarType> types;
+  std::vector<std::pair<std::string, std::uint64_t>> sizes;
+  for (const WeightSlot& slot : weight_table(config, skeleton)) {
+    const at::ScalarType type = slot.parameter.keep_fp32 ? at::kFloat : stored_type(config.base.dtype);
+    types[slot.parameter.name] = type;
+    sizes.emplace_back(slot.parameter.name, c10::multiply_integers(slot.shape) * at::elementSize(type));
   }
-  AtomicDirectory out(dir);
-  const io::NamedTensors tensors = stored_tensors(model, stored_type(config.base.dtype));
-  write_file_atomic(out.path() / "config.json", config_json(config).dump(2) + "\n");
-  io::write_model_tensors(out.path(), tensors, options.max_shard_bytes);
+  const std::vector<io::ModelShard> shards =
+      io::cut_into_shards(sizes, options.max_shard_bytes, static_cast<std::size_t>(ranks));
+  std::map<std::string, std::size_t> shard_of;
+  for (std::size_t i = static_cast<std::size_t>(rank); i < shards.size(); i += static_cast<std::size_t>(ranks)) {
+    for (const std::string& name : shards[i].tensors) {
+      shard_of[name] = i;
+    }
+  }
+  std::map<std::size_t, io::NamedTensors> files;
+  for (const auto& [name, weight] : weights([&](const std::string& name) { return shard_of.count(name) > 0; })) {
+    files[shard_of.at(name)].emplace_back(name, stored(name, weight, types.at(name)));
+  }
+  for (const auto& [i, tensors] : files) {
+    HYDRA_CHECK(tensors.size() == shards[i].tensors.size(), shards[i].file, ": ", tensors.size(), " tensors, expected ",
+                shards[i].tensors.size());
+    io::write_shard(dir, shards[i].file, tensors);
+    check_file(dir / shards[i].file, tensors);
+  }
+  if (rank != 0) {
+    return;
+  }
+  io::write_shard_index(dir, shards);
+  write_file_atomic(dir / "config.json", config_json(config).dump(2) + "\n");
   if (!options.tokenizer_source.empty()) {
-    io::copy_tokenizer_files(options.tokenizer_source, out.path());
+    io::copy_tokenizer_files(options.tokenizer_source, dir);
   }
   for (const auto& [name, content] : options.extra_files) {
-    write_file_atomic(out.path() / name, content);
+    write_file_atomic(dir / name, content);
   }
-  check_saved(out.path(), config, tensors);
+}
+
+void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options) {
+  AtomicDirectory out(dir);
+  const auto weights = [&](const auto&) {
+    io::NamedTensors tensors;
+    for (const Parameter& parameter : parameters(model)) {
+      tensors.emplace_back(parameter.name, parameter.tensor->detach().to(at::kCPU));
+    }
+    return tensors;
+  };
+  save_model_part(model.config, out.path(), options, 0, 1, weights);
+  check_directory(out.path(), stored_config(model.config, options));
   out.commit();
 }
 

@@ -94,7 +94,7 @@ class ChunkedLoss : public torch::autograd::Function<ChunkedLoss> {
       ctx->saved_data["hidden"] = d_hidden;
     }
     if (want_head_gradient) {
-      ctx->saved_data["head"] = d_head.to(head.scalar_type());
+      ctx->saved_data["head"] = d_head.to(gradient_type(head));
     }
     const auto total = (kl * options.kl_weight + ce * options.ce_weight) / divisor;
     ctx->mark_non_differentiable({kl, ce});

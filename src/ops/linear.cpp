@@ -1,6 +1,7 @@
-// Linear layers over fp32 masters: the weight is cast to the activations' type for each product and never saved in
-// that type, so that backward casts again instead of holding a copy of every weight. The gradient of a master comes
-// back in the master's type, straight from the product's accumulator where the device can write it.
+// Linear layers. A weight of another type than the activations' (an fp32 master) is cast for each product and never
+// saved in that type, so that backward casts again instead of holding a copy of every weight. The weight's gradient
+// comes in the type that the weight asks for (fp32, also for a bf16 copy of a master), straight from the product's
+// accumulator where the device can write it.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -14,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// dy [N, O], x [N, D] -> [O, D] in the weight's type.
+// dy [N, O], x [N, D] -> [O, D] of `type`.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, at::ScalarType type) {
   if (x.is_cuda() && x.scalar_type() == at::kBFloat16 && type == at::kFloat) {
     return at::mm(dy.t(), x, at::kFloat);
@@ -43,10 +44,10 @@ class Linear : public torch::autograd::Function<Linear> {
       result[0] = at::mm(dy, weight.to(x.scalar_type()));
     }
     if (ctx->needs_input_grad(1)) {
-      result[1] = weight_gradient(dy, x, weight.scalar_type());
+      result[1] = weight_gradient(dy, x, gradient_type(weight));
     }
     if (bias.defined() && ctx->needs_input_grad(2)) {
-      result[2] = dy.sum(0, /*keepdim=*/false, bias.scalar_type());
+      result[2] = dy.sum(0, /*keepdim=*/false, gradient_type(bias));
     }
     return result;
   }
@@ -78,7 +79,7 @@ class SwigluMlp : public torch::autograd::Function<SwigluMlp> {
     const auto silu = at::silu(g);
     variable_list result(4);
     if (ctx->needs_input_grad(3)) {
-      result[3] = weight_gradient(dy, silu * u, down.scalar_type());
+      result[3] = weight_gradient(dy, silu * u, gradient_type(down));
     }
     const auto da = at::mm(dy, down.to(type));
     const auto du = da * silu;
@@ -87,10 +88,10 @@ class SwigluMlp : public torch::autograd::Function<SwigluMlp> {
       result[0] = at::addmm(at::mm(dg, gate.to(type)), du, up.to(type));
     }
     if (ctx->needs_input_grad(1)) {
-      result[1] = weight_gradient(dg, x, gate.scalar_type());
+      result[1] = weight_gradient(dg, x, gradient_type(gate));
     }
     if (ctx->needs_input_grad(2)) {
-      result[2] = weight_gradient(du, x, up.scalar_type());
+      result[2] = weight_gradient(du, x, gradient_type(up));
     }
     return result;
   }

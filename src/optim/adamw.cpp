@@ -4,75 +4,93 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <set>
 
 #include "hydrahead/base/error.hpp"
 
 namespace hydra::optim {
+namespace {
 
-AdamW::AdamW(std::vector<OptimizedParameter> parameters, const OptimizerConfig& config)
-    : config_(config), parameters_(std::move(parameters)) {
-  HYDRA_CHECK(!parameters_.empty(), "nothing is trained");
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const OptimizedParameter& parameter = parameters_[i];
-    auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group& candidate) {
-      return candidate.decay == parameter.decay && candidate.rate_scale == parameter.rate_scale;
-    });
-    if (group == groups_.end()) {
-      group = groups_.insert(groups_.end(), Group{parameter.decay, parameter.rate_scale, {}});
-    }
-    group->members.push_back(i);
-    first_moments_.push_back(at::zeros_like(parameter.tensor, parameter.tensor.options().requires_grad(false)));
-    second_moments_.push_back(at::zeros_like(first_moments_.back()));
+constexpr const char* kStep = "step";
+
+}  // namespace
+
+AdamW::AdamW(const FlatParameters& parameters, const OptimizerConfig& config)
+    : config_(config), parameters_(parameters) {
+  for (const FlatUnit& unit : parameters_.units()) {
+    moments_.push_back({at::zeros_like(unit.master), at::zeros_like(unit.master)});
   }
-  step_ = at::zeros({}, first_moments_.front().options().dtype(at::kFloat));
+  step_ = at::zeros({}, moments_.front().first.options().dtype(at::kFloat));
 }
 
-void AdamW::step(const std::vector<at::Tensor>& gradients, double rate, const GradientCheck& check) {
-  HYDRA_CHECK(gradients.size() == parameters_.size(), gradients.size(), " gradients for ", parameters_.size(),
-              " parameters");
+void AdamW::begin_step(const GradientCheck& check) {
   const at::NoGradGuard no_grad;
   step_.add_(1.0 - check.non_finite);
-  for (const Group& group : groups_) {
-    std::vector<at::Tensor> weights, grads, first, second;
-    for (const std::size_t i : group.members) {
-      weights.push_back(parameters_[i].tensor);
-      grads.push_back(gradients[i]);
-      first.push_back(first_moments_[i]);
-      second.push_back(second_moments_[i]);
-    }
-    const std::vector<at::Tensor> steps(weights.size(), step_);
-    at::_fused_adamw_(weights, grads, first, second, {}, steps, rate * group.rate_scale, config_.betas[0],
-                      config_.betas[1], group.decay ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false,
+}
+
+void AdamW::update(std::size_t index, const at::Tensor& gradient, double rate, const GradientCheck& check) {
+  const at::NoGradGuard no_grad;
+  const FlatUnit& unit = parameters_.units()[index];
+  HYDRA_CHECK(gradient.sizes() == unit.master.sizes(), "gradient ", gradient.sizes(), " for ", unit.master.sizes());
+  for (const UpdateRun& run : unit.runs) {
+    const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, run.begin, run.end - run.begin); };
+    at::_fused_adamw_({part(unit.master)}, {part(gradient)}, {part(moments_[index].first)},
+                      {part(moments_[index].second)}, {}, {step_}, rate * run.rate_scale, config_.betas[0],
+                      config_.betas[1], run.decay ? config_.weight_decay : 0.0, config_.eps, /*amsgrad=*/false,
                       /*maximize=*/false, check.divisor, check.non_finite);
   }
 }
 
-std::vector<std::pair<std::string, at::Tensor>> AdamW::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    tensors.emplace_back(parameters_[i].name + ".exp_avg", first_moments_[i]);
-    tensors.emplace_back(parameters_[i].name + ".exp_avg_sq", second_moments_[i]);
+template <class Each>
+void AdamW::for_each_moment(int part, int parts, const Each& each) const {
+  for (std::size_t index = 0; index < moments_.size(); ++index) {
+    const FlatUnit& unit = parameters_.units()[index];
+    // What this rank holds begins at `held` of the unit.
+    const std::int64_t held = parameters_.part() * (unit.size / parameters_.parts());
+    const std::int64_t size = unit.size / parts, begin = part * size;
+    for (const FlatUnit::Member& member : unit.members) {
+      const TrainedParameter& parameter = parameters_.parameters()[member.parameter];
+      const std::int64_t first = std::max(begin, member.offset);
+      const std::int64_t last = std::min(begin + size, member.offset + parameter.tensor->numel());
+      if (first < last) {
+        const std::int64_t offset = first - member.offset;
+        each(parameter.name + ".exp_avg", offset, moments_[index].first.narrow(0, first - held, last - first));
+        each(parameter.name + ".exp_avg_sq", offset, moments_[index].second.narrow(0, first - held, last - first));
+      }
+    }
   }
-  tensors.emplace_back("step", step_);
-  return tensors;
 }
 
-void AdamW::load_state(const std::vector<std::pair<std::string, at::Tensor>>& saved, const std::string& where) {
-  const std::map<std::string, at::Tensor> found(saved.begin(), saved.end());
-  auto wanted = state();
-  for (const auto& [name, tensor] : wanted) {
-    const auto entry = found.find(name);
-    HYDRA_REQUIRE(entry != found.end(), where, ": no tensor ", name);
-    HYDRA_REQUIRE(entry->second.sizes() == tensor.sizes(), where, ": ", name, " has shape ", entry->second.sizes(),
-                  ", expected ", tensor.sizes());
+io::TensorSlices AdamW::state(int rank, int ranks) const {
+  io::TensorSlices slices;
+  for_each_moment(rank, ranks, [&](const std::string& name, std::int64_t offset, const at::Tensor& values) {
+    slices.push_back({name, offset, values});
+  });
+  if (rank == 0) {
+    slices.push_back({kStep, 0, step_.view({1})});
   }
-  HYDRA_REQUIRE(found.size() == wanted.size(), where, ": found ", found.size(), " tensors, expected ", wanted.size());
+  return slices;
+}
+
+void AdamW::load_state(const io::SliceReader& saved, const std::string& where) {
   const at::NoGradGuard no_grad;
-  for (auto& [name, tensor] : wanted) {
-    tensor.copy_(found.at(name));
+  std::set<std::string> wanted{kStep};
+  for (const TrainedParameter& parameter : parameters_.parameters()) {
+    for (const char* moment : {".exp_avg", ".exp_avg_sq"}) {
+      wanted.insert(parameter.name + moment);
+      const std::int64_t found = saved.size(parameter.name + moment);
+      HYDRA_REQUIRE(found == parameter.tensor->numel(), where, ": ", parameter.name, moment, " has ", found,
+                    " elements, expected ", parameter.tensor->numel());
+    }
   }
+  for (const std::string& name : saved.names()) {
+    HYDRA_REQUIRE(wanted.count(name) > 0, where, ": ", name, " belongs to no trained parameter");
+  }
+  for_each_moment(parameters_.part(), parameters_.parts(),
+                  [&](const std::string& name, std::int64_t offset, at::Tensor values) {
+                    values.copy_(saved.read(name, offset, offset + values.numel()));
+                  });
+  step_.copy_(saved.read(kStep, 0, 1).squeeze(0));
 }
 
 }  // namespace hydra::optim

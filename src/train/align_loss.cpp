@@ -62,6 +62,9 @@ StageLoss align_loss(const Model& student, const Model& teacher, const DeviceBat
     const at::Tensor attention = model::attention_sublayer(teacher, i, x, batch.sequences, tables, {});
     const at::Tensor output = !last || whole_layer ? layer_output(teacher, theirs, hidden, attention) : at::Tensor();
 
+    if (student.hooks.before_forward) {
+      student.hooks.before_forward(i);
+    }
     const at::Tensor own_before = own_stream ? own_hidden : hidden;
     const at::Tensor own_x = own_stream ? attention_input(student, ours, own_hidden) : x;
     at::Tensor own_attention, own_output;
@@ -72,6 +75,9 @@ StageLoss align_loss(const Model& student, const Model& teacher, const DeviceBat
     }
     result.layer_mse.push_back(whole_layer ? squared_error(own_output, output, count, weight, backward)
                                            : squared_error(own_attention, attention, count, weight, backward));
+    if (backward && student.hooks.after_backward) {
+      student.hooks.after_backward(i);
+    }
     if (own_stream && !last) {
       own_hidden = whole_layer ? own_output.detach() : layer_output(student, ours, own_before, own_attention.detach());
     }

@@ -109,7 +109,7 @@ Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int
                .on_start = [](const TrainableSplit&) {},
                .on_step = [&](const checkpoint::RunState&, const StepReport& report) { timing.add(report.seconds); },
                .on_validation = {},
-               .save = [](const checkpoint::RunState&, const io::NamedTensors&) {}},
+               .save = [](const checkpoint::RunState&, const StageWeights&) {}},
               state, std::nullopt);
   return timing;
 }

@@ -12,7 +12,13 @@ void describe(config::Binder& binder, ParallelConfig& value) {
                  {Shard::optimizer, "optimizer"},
                  {Shard::gradients, "gradients"},
                  {Shard::parameters, "parameters"}},
-                {"What is split over the data ranks in place of being kept whole by each."});
+                {"What is split over the data ranks in place of being kept whole by each: fp32 masters and moments "
+                 "(optimizer), also gradients (gradients)."});
+  binder.field("timeout", value.timeout,
+               {.text = "Longest wait for another rank, at the start and in a collective; then the rank ends.",
+                .unit = "seconds",
+                .min = 1,
+                .max = 1000000});
 }
 
 void describe(config::Binder& binder, CheckpointConfig& value) {

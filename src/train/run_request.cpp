@@ -41,8 +41,8 @@ void check_request(const RunConfig& config, const TrainOptions& options, int ran
   HYDRA_REQUIRE(!config.run_dir.empty(), "run_dir: found nothing, expected a directory");
   HYDRA_REQUIRE(config.stages.align || config.stages.distill || config.stages.long_context,
                 "stages: found none, expected align, distill or long_context");
-  HYDRA_REQUIRE(config.parallel.context == 1 && config.parallel.shard == Shard::none,
-                "parallel: context and shard: this version trains with context: 1 and shard: none");
+  HYDRA_REQUIRE(config.parallel.context == 1 && config.parallel.shard != Shard::parameters,
+                "parallel: this version trains with context: 1 and shard: none, optimizer or gradients");
   HYDRA_REQUIRE(config.parallel.data == ranks, "parallel.data: found ", config.parallel.data, ", expected ", ranks,
                 ", the number of ranks of this job");
   HYDRA_REQUIRE(options.resume || options.resume_from.empty(), "a checkpoint to continue from needs --resume");
@@ -57,11 +57,11 @@ model::ModelConfig planned_hybrid(const RunConfig& config) {
   return hybrid;
 }
 
-at::Device device_of_rank(DeviceChoice choice, int local_rank) {
+at::Device device_of_rank(DeviceChoice choice, const dist::LaunchEnv& env) {
   const char* word = choice == DeviceChoice::cpu ? "cpu" : choice == DeviceChoice::cuda ? "cuda" : "auto";
   at::Device device = model::choose_device(word);
   if (device.is_cuda()) {
-    device.set_index(static_cast<c10::DeviceIndex>(local_rank));
+    device.set_index(static_cast<c10::DeviceIndex>(dist::device_index(env)));
     c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
   }
   return device;

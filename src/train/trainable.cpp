@@ -38,6 +38,17 @@ std::int64_t element_count(const std::vector<model::Parameter>& parameters) {
   return count;
 }
 
+io::NamedTensors on_host(const std::vector<model::Parameter>& parameters,
+                         const std::function<bool(const std::string& name)>& wanted) {
+  io::NamedTensors tensors;
+  for (const model::Parameter& parameter : parameters) {
+    if (wanted(parameter.name)) {
+      tensors.emplace_back(parameter.name, parameter.tensor->detach().to(at::kCPU));
+    }
+  }
+  return tensors;
+}
+
 Json tensor_list(const std::vector<model::Parameter>& parameters) {
   Json list = Json::array();
   for (const model::Parameter& parameter : parameters) {

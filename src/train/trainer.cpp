@@ -11,9 +11,9 @@
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/data/loader.hpp"
-#include "hydrahead/optim/adamw.hpp"
 #include "hydrahead/optim/schedule.hpp"
 #include "hydrahead/train/micro_batch.hpp"
+#include "stage_training.hpp"
 
 namespace hydra::train {
 namespace {
@@ -65,25 +65,38 @@ std::int64_t counted_positions(const Stage& stage, std::span<const data::Row> ro
   return count;
 }
 
-// This rank's share of the loss of a global batch; `backward` adds its gradients to .grad. Validation ends
-// between micro-batches when a signal came.
-at::Tensor run_micro_batches(const StageJob& job, std::span<const data::Row> rows, double divisor, bool backward) {
-  at::Tensor row = at::zeros({report_size(job)}, at::TensorOptions(device_of(job)).dtype(at::kDouble));
-  const auto size = static_cast<std::size_t>(job.micro_batch);
-  for (std::size_t begin = 0; begin < rows.size() && (backward || !stop_requested()); begin += size) {
-    const auto part = rows.subspan(begin, std::min(size, rows.size() - begin));
-    if (counted_positions(job.stage, part) == 0) {
-      continue;  // contributes neither loss nor gradient
-    }
-    const StageLoss loss =
-        job.stage.loss(job.student, job.teacher, device_batch(part, device_of(job)), divisor, backward);
-    row += report_row(job, loss);
+// Micro-batches of the rank with the most rows: all ranks reduce gradients that often.
+std::int64_t rounds(const StageJob& job) {
+  const std::int64_t ranks = job.communicator.size();
+  const std::int64_t rows = (job.stage.schedule.global_batch + ranks - 1) / ranks;
+  return (rows + job.micro_batch - 1) / job.micro_batch;
+}
+
+// Adds the loss of one micro-batch to `row`, and its gradients to .grad if `backward`.
+void run_micro_batch(const StageJob& job, std::span<const data::Row> rows, double divisor, bool backward,
+                     at::Tensor& row) {
+  if (counted_positions(job.stage, rows) > 0) {  // else it contributes neither loss nor gradient
+    row += report_row(job, job.stage.loss(job.student, job.teacher, device_batch(rows, device_of(job)), divisor,
+                                          backward));
   }
+}
+
+at::Tensor empty_row(const StageJob& job) {
+  return at::zeros({report_size(job)}, at::TensorOptions(device_of(job)).dtype(at::kDouble));
+}
+
+// Over all ranks, with the stop signal of any of them.
+void sum_over_ranks(const StageJob& job, at::Tensor& row) {
   row[-1] = stop_requested() ? 1.0 : 0.0;
   if (job.communicator.size() > 1) {
     job.communicator.all_reduce_sum(row);
   }
-  return row;
+}
+
+std::span<const data::Row> micro_batch_of(const StageJob& job, std::span<const data::Row> rows, std::size_t round) {
+  const auto size = static_cast<std::size_t>(job.micro_batch);
+  const std::size_t begin = std::min(rows.size(), round * size);
+  return rows.subspan(begin, std::min(size, rows.size() - begin));
 }
 
 double global_count(const StageJob& job, std::int64_t local) {
@@ -95,31 +108,12 @@ double global_count(const StageJob& job, std::int64_t local) {
   return count.item<double>();
 }
 
-std::vector<optim::OptimizedParameter> optimized(const std::vector<model::Parameter>& trained,
-                                                 const optim::LrScale& scale) {
-  std::vector<optim::OptimizedParameter> result;
-  for (const model::Parameter& parameter : trained) {
-    const bool matrix = parameter.tensor->dim() >= 2;  // norms, biases, gamma, A_log and dt_bias do not decay
-    result.push_back({parameter.name, *parameter.tensor, matrix, parameter.attention ? scale.attention : scale.base});
-  }
-  return result;
-}
-
-std::vector<at::Tensor> tensors_of(const std::vector<model::Parameter>& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const model::Parameter& parameter : parameters) {
-    tensors.push_back(*parameter.tensor);
-  }
-  return tensors;
-}
-
 struct StepOutcome {
   StepReport report;
   bool stop = false;  // on any rank
 };
 
-StepOutcome run_step(const StageJob& job, std::int64_t step, data::RowLoader& loader, optim::GradientBuffer& gradients,
-                     optim::AdamW& optimizer) {
+StepOutcome run_step(const StageJob& job, std::int64_t step, data::RowLoader& loader, StageTraining& training) {
   const double start = seconds_now();
   StepOutcome outcome;
   StepReport& report = outcome.report;
@@ -129,13 +123,19 @@ StepOutcome run_step(const StageJob& job, std::int64_t step, data::RowLoader& lo
   HYDRA_REQUIRE(divisor > 0, job.stage.name, ", step ", step + 1,
                 ": no row of the batch has a position that the loss counts");
 
-  gradients.zero();
-  const at::Tensor row = run_micro_batches(job, rows, divisor, /*backward=*/true);
-  gradients.check_views();
-  gradients.sum_over_ranks(job.communicator);
-  const optim::GradientCheck check = optim::check_gradients(gradients, job.optimizer.clip, job.communicator);
+  at::Tensor row = empty_row(job);
+  training.gradients.begin_step();
+  for (std::int64_t round = 0; round < rounds(job); ++round) {
+    training.gradients.begin_micro_batch();
+    run_micro_batch(job, micro_batch_of(job, rows, static_cast<std::size_t>(round)), divisor, /*backward=*/true, row);
+    training.gradients.end_micro_batch();
+  }
+  training.gradients.end_step();
+  sum_over_ranks(job, row);
+  const optim::GradientCheck check =
+      optim::check_gradients(training.gradients, training.parameters, job.optimizer.clip, job.communicator);
   report.rate = optim::learning_rate(job.stage.schedule.lr, step, job.stage.schedule.total_steps());
-  optimizer.step(gradients.gradients(), report.rate, check);
+  training.update(check, report.rate);
 
   // The only wait for the device in a step.
   const at::Tensor host = at::cat({row, at::stack({check.norm, check.non_finite}).to(at::kDouble)}).cpu();
@@ -148,6 +148,7 @@ StepOutcome run_step(const StageJob& job, std::int64_t step, data::RowLoader& lo
   for (const data::Row& each : rows) {
     report.documents.insert(report.documents.end(), each.documents.begin(), each.documents.end());
   }
+  report.communication_seconds = job.communicator.take_wait_seconds();
   report.seconds = seconds_now() - start;
   return outcome;
 }
@@ -184,7 +185,12 @@ std::optional<LossReport> validate(const StageJob& job) {
   }
   const auto divisor = static_cast<double>(counted_positions(job.stage, job.validation));
   HYDRA_REQUIRE(divisor > 0, "data.validation: no row has a position that the loss counts");
-  const at::Tensor host = run_micro_batches(job, own, divisor, /*backward=*/false).cpu();
+  at::Tensor row = empty_row(job);
+  for (std::size_t round = 0; !stop_requested() && !micro_batch_of(job, own, round).empty(); ++round) {
+    run_micro_batch(job, micro_batch_of(job, own, round), divisor, /*backward=*/false, row);
+  }
+  sum_over_ranks(job, row);
+  const at::Tensor host = row.cpu();
   if (host.data_ptr<double>()[report_size(job) - 1] > 0) {
     return std::nullopt;
   }
@@ -213,18 +219,23 @@ void train_stage(const StageJob& job, checkpoint::RunState& state,
   job.on_start(split);
 
   {
-    optim::AdamW optimizer(optimized(split.trained, schedule.lr.scale), job.optimizer);
+    StageTraining training(job, split);
     if (resume) {
-      optimizer.load_state(resume->optimizer(), resume->dir.string());
+      training.optimizer.load_state(resume->optimizer(), resume->dir.string());
     }
-    optim::GradientBuffer gradients(tensors_of(split.trained));
+    const auto weights = [&](const auto& wanted) {
+      io::NamedTensors tensors = training.parameters.gather(wanted);
+      io::NamedTensors frozen = on_host(split.frozen, wanted);
+      tensors.insert(tensors.end(), frozen.begin(), frozen.end());
+      return tensors;
+    };
     const auto indices = [&](std::uint64_t step) {
       return rows_of_rank(step * static_cast<std::uint64_t>(schedule.global_batch), schedule.global_batch,
                           job.communicator.rank(), job.communicator.size());
     };
     data::RowLoader loader(job.rows, indices, static_cast<std::uint64_t>(state.step));
     while (!state.stage_done()) {
-      const StepOutcome outcome = run_step(job, state.step, loader, gradients, optimizer);
+      const StepOutcome outcome = run_step(job, state.step, loader, training);
       advance(job, state, outcome.report);
       job.on_step(state, outcome.report);
       bool stop = outcome.stop;
@@ -236,19 +247,20 @@ void train_stage(const StageJob& job, checkpoint::RunState& state,
         stop = !report;
       }
       if (!state.stage_done() && (stop || due(state.step, job.checkpoint_every))) {
-        job.save(state, optimizer.state());
+        job.save(state, {weights, training.optimizer.state(job.communicator.rank(), job.communicator.size())});
       }
       if (!state.stage_done() && stop) {
         throw Interrupted(detail::concat(job.stage.name, ": stopped by a signal after step ", state.step, " of ",
                                          state.total_steps, "; the state is saved, --resume continues"));
       }
     }
+    training.finish();
   }
   if (job.prove_frozen) {
     require_unchanged(frozen_before, split.frozen, "stage " + job.stage.name);
     require_unchanged(teacher_before, teacher_parameters, "the teacher of stage " + job.stage.name);
   }
-  job.save(state, {});
+  job.save(state, {[&](const auto& wanted) { return on_host(model::parameters(job.student), wanted); }, {}});
 }
 
 }  // namespace hydra::train

@@ -73,11 +73,13 @@ class TrainingRun {
   }
 
  private:
+  // What fails there ends all ranks.
   void on_first_rank(const std::function<void()>& action) {
-    if (communicator_.rank() == 0) {
-      action();
-    }
-    communicator_.barrier();
+    dist::run_together(communicator_, [&] {
+      if (communicator_.rank() == 0) {
+        action();
+      }
+    });
   }
 
   void poll_signal(const std::string& after) {
@@ -204,12 +206,13 @@ class TrainingRun {
         .micro_batch = data.micro_batch,
         .validate_every = schedule.validate_every.value_or(config_.data.validation.every),
         .checkpoint_every = schedule.checkpoint_every.value_or(config_.checkpoint.every),
+        .shard = config_.parallel.shard,
         .on_start = [&](const TrainableSplit& split) { record_tensors(stage, split); },
         .on_step = [&](const checkpoint::RunState& at,
                        const StepReport& report) { log_->step(stage, at, report, flops); },
         .on_validation = [&](const checkpoint::RunState& at,
                              const LossReport& report) { log_->validation(stage, at, report); },
-        .save = [&](const checkpoint::RunState& at, const io::NamedTensors& moments) { save(stage, at, moments); }};
+        .save = [&](const checkpoint::RunState& at, const StageWeights& weights) { save(stage, at, weights); }};
     train_stage(job, state, next.checkpoint);
     return state;
   }
@@ -243,15 +246,19 @@ class TrainingRun {
     });
   }
 
-  void save(const Stage& stage, const checkpoint::RunState& state, const io::NamedTensors& moments) {
+  void save(const Stage& stage, const checkpoint::RunState& state, const StageWeights& weights) {
+    const fs::path root = directory_.stage(stage.name);
     on_first_rank([&] {
-      const fs::path root = directory_.stage(stage.name);
       const auto bytes = static_cast<std::uint64_t>(checkpoint_bytes(parameter_counts(hybrid_config_, stage)));
       checkpoint::require_space(root, bytes, "a checkpoint");
-      const auto write_model = [&](const fs::path& dir) {
-        model::save_model(student(), dir, {.dtype = "float32", .tokenizer_source = config_.teacher, .extra_files = {}});
-      };
-      const fs::path written = checkpoint::write_checkpoint(root, state, write_model, moments);
+    });
+    const auto write_model = [&](const fs::path& dir) {
+      model::save_model_part(student().config, dir,
+                             {.dtype = "float32", .tokenizer_source = config_.teacher, .extra_files = {}},
+                             communicator_.rank(), communicator_.size(), weights.weights);
+    };
+    const fs::path written = checkpoint::write_checkpoint(root, state, write_model, weights.moments, communicator_);
+    on_first_rank([&] {
       checkpoint::prune(root, state.stage_done() ? 1 : config_.checkpoint.keep);
       log_info("saved ", written.string());
     });

@@ -27,6 +27,8 @@ namespace {
 
 using test::refusal;
 
+const std::string kOptimizer = "optimizer-00001-of-00001.safetensors";
+
 RunState state_at(std::int64_t step) {
   RunState state;
   state.stage = "align";
@@ -48,7 +50,8 @@ void write_step(const fs::path& root, std::int64_t step, std::int64_t elements =
     io::write_safetensors(dir / "model.safetensors", {{"w", values}});
   };
   write_checkpoint(root, state_at(step), write_model,
-                   {{"w.exp_avg", values}, {"step", at::full({}, static_cast<float>(step))}});
+                   {{"w.exp_avg", 0, values}, {"step", 0, at::full({1}, static_cast<float>(step))}},
+                   *dist::make_solo_communicator());
 }
 
 void append_byte(const fs::path& file) { std::ofstream(file, std::ios::app | std::ios::binary) << 'x'; }
@@ -63,10 +66,52 @@ TEST(Checkpoint, RoundTrip) {
   EXPECT_EQ(loaded.state.next_row, 16000);
   EXPECT_EQ(loaded.state.config_sha256, "c0ffee");
   EXPECT_FALSE(loaded.state.stage_done());
-  for (const auto& [name, tensor] : loaded.optimizer()) {
-    EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, 500.0))) << name;
-  }
+  EXPECT_TRUE(at::equal(loaded.optimizer().read("w.exp_avg", 0, 1000), at::full({1000}, 500.0)));
+  EXPECT_EQ(loaded.optimizer().read("step", 0, 1).item<float>(), 500.0f);
   EXPECT_TRUE(fs::exists(loaded.model_dir() / "model.safetensors"));
+}
+
+// Three ranks write slices of one tensor; any range is read back, and a missing part is damage.
+TEST(Checkpoint, RanksWriteTheirParts) {
+  const test::TempDir root;
+  dist::run_thread_ranks(3, [&](dist::Communicator& communicator) {
+    const int rank = communicator.rank();
+    const auto write_model = [&](const fs::path& dir) {
+      io::write_safetensors(dir / std::to_string(rank), {{"w", at::full({4}, rank)}});
+    };
+    io::TensorSlices slices = {{"w.exp_avg", 10 * rank, at::arange(10 * rank, 10 * rank + 10, at::kFloat)}};
+    write_checkpoint(root.path(), state_at(7), write_model, slices, communicator);
+    EXPECT_EQ(checkpoint_fault(root.path() / "step-0000000007"), "");
+  });
+  const Checkpoint loaded = open_checkpoint(root.path() / "step-0000000007");
+  const io::SliceReader optimizer = loaded.optimizer();
+  EXPECT_EQ(optimizer.size("w.exp_avg"), 30);
+  EXPECT_TRUE(at::equal(optimizer.read("w.exp_avg", 7, 25), at::arange(7, 25, at::kFloat)));
+  for (const char* name : {"model/0", "model/2", "optimizer-00002-of-00003.safetensors"}) {
+    EXPECT_TRUE(fs::exists(loaded.dir / name)) << name;
+  }
+  fs::remove(loaded.dir / "optimizer-00002-of-00003.safetensors");
+  EXPECT_NE(checkpoint_fault(loaded.dir).find("optimizer-00002-of-00003.safetensors is missing"), std::string::npos);
+}
+
+TEST(Checkpoint, WhatFailsOnOneRankFailsOnAllAndNothingStays) {
+  const test::TempDir root;
+  dist::run_thread_ranks(2, [&](dist::Communicator& communicator) {
+    const auto write_model = [&](const fs::path& dir) {
+      std::ofstream(dir / std::to_string(communicator.rank())) << "x";
+      if (communicator.rank() == 1) {
+        throw Error("weight w is not finite");
+      }
+    };
+    const auto save = [&] { write_checkpoint(root.path(), state_at(1), write_model, {}, communicator); };
+    try {
+      save();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("weight w is not finite"), std::string::npos);
+    }
+  });
+  EXPECT_TRUE(fs::is_empty(root.path()));
 }
 
 TEST(Checkpoint, EveryKindOfDamageIsNamed) {
@@ -89,11 +134,11 @@ TEST(Checkpoint, EveryKindOfDamageIsNamed) {
   expect_in(damaged([&] { fs::remove(dir / "state.json"); }), "state.json is missing");
   expect_in(damaged([&] { append_byte(dir / "model" / "model.safetensors"); }), "model/model.safetensors has");
   expect_in(damaged([&] {
-              fs::resize_file(dir / "optimizer.safetensors", fs::file_size(dir / "optimizer.safetensors") - 1);
+              fs::resize_file(dir / kOptimizer, fs::file_size(dir / kOptimizer) - 1);
             }),
-            "optimizer.safetensors has");
+            kOptimizer + " has");
   expect_in(damaged([&] {
-              std::fstream file(dir / "optimizer.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+              std::fstream file(dir / kOptimizer, std::ios::in | std::ios::out | std::ios::binary);
               file.seekp(-3, std::ios::end);
               file.put('x');
             }),
@@ -107,7 +152,7 @@ TEST(Checkpoint, NewestCompleteWinsAndSkippedOnesAreNamed) {
   for (const std::int64_t step : {9, 10, 11}) {
     write_step(root.path(), step);
   }
-  fs::resize_file(root.path() / "step-0000000011" / "optimizer.safetensors", 10);
+  fs::resize_file(root.path() / "step-0000000011" / kOptimizer, 10);
   fs::create_directories(root.path() / "step-0000000012.tmp" / "model");
   const NewestCheckpoint newest = find_newest(root.path());
   ASSERT_TRUE(newest.checkpoint.has_value());
@@ -137,15 +182,16 @@ TEST(Checkpoint, PruneKeepsTheNewestCompleteOnes) {
 
 TEST(Checkpoint, NonFiniteMomentsAndFailedWritesLeaveNothing) {
   const test::TempDir root;
+  const auto solo = dist::make_solo_communicator();
   const auto nothing = [](const fs::path& dir) { fs::create_directories(dir); };
   EXPECT_THROW(write_checkpoint(root.path(), state_at(1), nothing,
-                                {{"m", at::full({2}, std::numeric_limits<float>::quiet_NaN())}}),
+                                {{"m", 0, at::full({2}, std::numeric_limits<float>::quiet_NaN())}}, *solo),
                Error);
   const auto failing = [](const fs::path& dir) {
     fs::create_directories(dir);
     throw Error("weight w is not finite");
   };
-  EXPECT_THROW(write_checkpoint(root.path(), state_at(1), failing, {}), Error);
+  EXPECT_THROW(write_checkpoint(root.path(), state_at(1), failing, {}, *solo), Error);
   EXPECT_TRUE(fs::is_empty(root.path()));
 }
 
@@ -188,8 +234,10 @@ TEST(Checkpoint, SigkillWhileSaving) {
     }
     EXPECT_GE(newest.checkpoint->state.step, reached);
     reached = newest.checkpoint->state.step;
-    for (const auto& [name, tensor] : newest.checkpoint->optimizer()) {
-      EXPECT_TRUE(at::equal(tensor, at::full_like(tensor, static_cast<float>(reached)))) << name;
+    const io::SliceReader optimizer = newest.checkpoint->optimizer();
+    for (const std::string& name : optimizer.names()) {
+      const at::Tensor values = optimizer.read(name, 0, optimizer.size(name));
+      EXPECT_TRUE(at::equal(values, at::full_like(values, static_cast<float>(reached)))) << name;
     }
   }
   EXPECT_GT(reached, 3);

@@ -32,7 +32,7 @@ TEST(LaunchEnv, SingleProcess) {
   const auto env = read({});
   EXPECT_EQ(env.launcher, "single");
   EXPECT_EQ(env.world_size, 1);
-  EXPECT_EQ(hydra::dist::make_communicator(env)->size(), 1);
+  EXPECT_EQ(hydra::dist::make_communicator(env, c10::Device(c10::kCPU))->size(), 1);
 }
 
 TEST(LaunchEnv, TorchrunServesTheStoreItself) {

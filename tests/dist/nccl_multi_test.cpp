@@ -49,11 +49,11 @@ class NcclRank : public ::testing::Test {
 
 // The same on CUDA tensors and on CPU tensors, which travel through the device.
 TEST_F(NcclRank, DISABLED_Collectives) {
-  const auto communicator = hydra::dist::make_communicator(env, 60);
+  const at::Device own(at::kCUDA, static_cast<c10::DeviceIndex>(hydra::dist::device_index(env)));
+  const auto communicator = hydra::dist::make_communicator(env, own, 60);
   ASSERT_EQ(communicator->size(), 2);
   const int rank = communicator->rank();
-  for (const at::Device device :
-       {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(hydra::dist::device_index(env))), at::Device(at::kCPU)}) {
+  for (const at::Device device : {own, at::Device(at::kCPU)}) {
     const auto filled = [&](double value) {
       return at::full({1000}, value, at::TensorOptions(device).dtype(at::kFloat));
     };
@@ -69,9 +69,19 @@ TEST_F(NcclRank, DISABLED_Collectives) {
     std::vector<at::Tensor> all = {filled(-1), filled(-1)};
     communicator->all_gather(all, filled(10 + rank));
     EXPECT_TRUE(holds(all[0], 10) && holds(all[1], 11));
-    communicator->reduce_scatter_sum(tensor, {filled(rank), filled(10 * rank)});
-    EXPECT_TRUE(holds(tensor, rank == 0 ? 1 : 10));
   }
+  // Flat forms, several under way at a time.
+  const auto options = at::TensorOptions(own).dtype(at::kFloat);
+  const at::Tensor input = at::cat({at::full({500}, rank + 1, options), at::full({500}, 10 * rank, options)});
+  const at::Tensor sum = at::empty({500}, options), whole = at::zeros({1000}, options.dtype(at::kBFloat16));
+  const auto first = communicator->start_reduce_scatter(sum, input);
+  whole.narrow(0, 500 * rank, 500).fill_(rank + 1);
+  const auto second = communicator->start_all_gather(whole, whole.narrow(0, 500 * rank, 500));
+  first();
+  second();
+  EXPECT_TRUE(at::equal(sum.cpu(), at::full({500}, rank == 0 ? 3.0f : 10.0f)));
+  EXPECT_EQ(whole.sum().item<float>(), 1500.0f);
+  EXPECT_GE(communicator->take_wait_seconds(), 0.0);
   EXPECT_TRUE(hydra::dist::any_rank(*communicator, rank == 1));
   hydra::dist::require_same_on_all_ranks(*communicator, "the text", "a");
   EXPECT_THROW(hydra::dist::require_same_on_all_ranks(*communicator, "the text", rank == 0 ? "a" : "b"),
@@ -81,7 +91,8 @@ TEST_F(NcclRank, DISABLED_Collectives) {
 
 std::string refusal(const hydra::dist::LaunchEnv& env, int timeout_seconds) {
   try {
-    hydra::dist::make_communicator(env, timeout_seconds);
+    const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(hydra::dist::device_index(env)));
+    hydra::dist::make_communicator(env, device, timeout_seconds);
   } catch (const hydra::UserError& error) {
     return error.what();
   }

@@ -66,8 +66,14 @@ TEST(ThreadRanks, BroadcastGatherAndReduceScatter) {
       parts.push_back(at::full({3}, static_cast<float>(10 * rank + part)));
     }
     at::Tensor sum = at::empty({3});
-    communicator.reduce_scatter_sum(sum, parts);
+    communicator.start_reduce_scatter(sum, at::cat(parts))();
     EXPECT_TRUE(at::equal(sum, at::full({3}, static_cast<float>(60 + 4 * rank))));
+
+    at::Tensor whole = at::zeros({8});
+    whole.narrow(0, 2 * rank, 2).fill_(rank + 1);
+    communicator.start_all_gather(whole, whole.narrow(0, 2 * rank, 2))();  // in place
+    EXPECT_TRUE(at::equal(whole, at::tensor({1.0f, 1.0f, 2.0f, 2.0f, 3.0f, 3.0f, 4.0f, 4.0f})));
+    EXPECT_GT(communicator.take_wait_seconds(), 0.0);
 
     EXPECT_TRUE(any_rank(communicator, rank == 3));
     EXPECT_FALSE(any_rank(communicator, false));
@@ -124,6 +130,34 @@ TEST(ThreadRanks, TextsMustAgree) {
                                         require_same_on_all_ranks(communicator, "the config", text);
                                       }),
             "the config differs between rank 0 and rank 2, expected the same on every rank");
+}
+
+TEST(ThreadRanks, TextsOfAnyLengthAreGathered) {
+  run_thread_ranks(3, [](Communicator& communicator) {
+    const std::string mine(static_cast<std::size_t>(5 * communicator.rank()), 'x');
+    EXPECT_EQ(gather_texts(communicator, mine), (std::vector<std::string>{"", "xxxxx", "xxxxxxxxxx"}));
+  });
+}
+
+TEST(ThreadRanks, AnActionFailsOnAllRanksAlike) {
+  run_thread_ranks(3, [](Communicator& communicator) {
+    const auto fails_on = [&](int rank, auto failure) {
+      return [&communicator, rank, failure] {
+        if (communicator.rank() == rank) {
+          throw failure;
+        }
+      };
+    };
+    run_together(communicator, [] {});
+    try {
+      run_together(communicator, fails_on(1, hydra::UserError("no file x")));
+      FAIL();
+    } catch (const hydra::UserError& error) {
+      EXPECT_STREQ(error.what(), communicator.rank() == 1 ? "no file x" : "rank 1: no file x");
+    }
+    EXPECT_THROW(run_together(communicator, fails_on(2, hydra::Interrupted("stopped"))), hydra::Interrupted);
+    EXPECT_THROW(run_together(communicator, fails_on(0, std::runtime_error("disk"))), std::exception);
+  });
 }
 
 TEST(Solo, IsItsOwnJob) {

@@ -1,4 +1,4 @@
-// AdamW and the gradient buffer against a scalar fp64 loop written from the paper's formulas.
+// AdamW against a scalar fp64 loop written from the paper's formulas, and its state on several ranks.
 
 #include "hydrahead/optim/adamw.hpp"
 
@@ -10,43 +10,20 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/random.hpp"
+#include "tests/support/messages.hpp"
+#include "tests/optim/support_trained.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace hydra::optim {
 namespace {
 
-at::Tensor random_tensor(RandomStream& random, std::vector<std::int64_t> shape) {
-  at::Tensor values = at::empty(shape, at::kFloat);
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    values.data_ptr<float>()[i] = static_cast<float>(random.normal());
-  }
-  return values;
-}
-
-// A matrix with decay, a vector without, and a matrix at another rate.
-std::vector<OptimizedParameter> three_parameters() {
-  RandomStream random(3, 0);
-  return {{"matrix", random_tensor(random, {7, 5}).requires_grad_(), true, 1.0},
-          {"vector", random_tensor(random, {9}).requires_grad_(), false, 1.0},
-          {"slow", random_tensor(random, {4, 4}).requires_grad_(), true, 0.25}};
-}
-
-std::vector<at::Tensor> tensors(const std::vector<OptimizedParameter>& parameters) {
-  std::vector<at::Tensor> result;
-  for (const auto& parameter : parameters) {
-    result.push_back(parameter.tensor);
-  }
-  return result;
-}
-
 struct Reference {
-  explicit Reference(const std::vector<OptimizedParameter>& parameters) {
-    for (const auto& parameter : parameters) {
-      const at::Tensor values = parameter.tensor.detach().to(at::kDouble).contiguous();
+  explicit Reference(const Tensors& tensors) {
+    for (const at::Tensor& tensor : tensors.values()) {
+      const at::Tensor values = tensor.to(at::kDouble).contiguous();
       weights.emplace_back(values.data_ptr<double>(), values.data_ptr<double>() + values.numel());
       first.emplace_back(weights.back().size(), 0.0);
       second.emplace_back(weights.back().size(), 0.0);
-      decay.push_back(parameter.decay);
-      scale.push_back(parameter.rate_scale);
     }
   }
   void step(const std::vector<at::Tensor>& gradients, double rate, const OptimizerConfig& config) {
@@ -73,136 +50,163 @@ struct Reference {
     }
   }
   std::vector<std::vector<double>> weights, first, second;
-  std::vector<bool> decay;
-  std::vector<double> scale;
+  std::vector<bool> decay = {true, false, true};
+  std::vector<double> scale = {1.0, 1.0, 0.25};
   int updates = 0;
   double norm = 0;
 };
 
-void fill(const GradientBuffer& buffer, RandomStream& random, double size) {
-  for (const at::Tensor& gradient : buffer.gradients()) {
-    at::Tensor values = gradient;
-    values.copy_(random_tensor(random, values.sizes().vec()) * size);
-  }
-}
-
 TEST(AdamW, EqualsTheFormulaWithGroupsAndClipping) {
   const OptimizerConfig config{.weight_decay = 0.1, .clip = 1.0};
-  const auto parameters = three_parameters();
-  Reference reference(parameters);
-  AdamW optimizer(parameters, config);
-  GradientBuffer buffer(tensors(parameters));
   const auto solo = dist::make_solo_communicator();
+  Trained trained(*solo, config);
+  Reference reference(trained.tensors);
   RandomStream random(4, 0);
   for (int update = 0; update < 12; ++update) {
-    fill(buffer, random, update % 2 == 0 ? 1.0 : 0.01);  // clipped and not
+    const auto gradients = random_gradients(random, update % 2 == 0 ? 1.0 : 0.01);  // clipped and not
     const double rate = 0.01 / (1 + update);
-    reference.step(buffer.gradients(), rate, config);
-    const GradientCheck check = check_gradients(buffer, config.clip, *solo);
+    reference.step(gradients, rate, config);
+    const GradientCheck check = trained.step(gradients, rate);
     EXPECT_NEAR(check.norm.item<double>(), reference.norm, 1e-5 * reference.norm);
-    optimizer.step(buffer.gradients(), rate, check);
   }
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const at::Tensor values = parameters[p].tensor.detach();
-    for (std::int64_t i = 0; i < values.numel(); ++i) {
-      EXPECT_NEAR(values.data_ptr<float>()[i], reference.weights[p][static_cast<std::size_t>(i)], 1e-5)
+  const std::vector<at::Tensor> values = trained.tensors.values();
+  for (std::size_t p = 0; p < values.size(); ++p) {
+    for (std::int64_t i = 0; i < values[p].numel(); ++i) {
+      EXPECT_NEAR(values[p].data_ptr<float>()[i], reference.weights[p][static_cast<std::size_t>(i)], 1e-5)
           << p << " " << i;
     }
   }
 }
 
 TEST(AdamW, NonFiniteGradientsChangeNothing) {
-  const auto parameters = three_parameters();
-  AdamW optimizer(parameters, {});
-  GradientBuffer buffer(tensors(parameters));
   const auto solo = dist::make_solo_communicator();
+  Trained trained(*solo);
   RandomStream random(5, 0);
-  fill(buffer, random, 1.0);
-  optimizer.step(buffer.gradients(), 0.1, check_gradients(buffer, 1.0, *solo));
-  std::vector<at::Tensor> before = {parameters[0].tensor.detach().clone(), optimizer.state()[0].second.clone()};
+  trained.step(random_gradients(random, 1.0), 0.1);
+  const auto state = [&] { return trained.optimizer.state(0, 1); };
+  const at::Tensor before = trained.tensors.matrix.detach().clone(), moment = state()[0].values.clone();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    fill(buffer, random, 1.0);
-    at::Tensor gradient = buffer.gradients()[1];
-    gradient[3] = bad;
-    const GradientCheck check = check_gradients(buffer, 1.0, *solo);
-    EXPECT_EQ(check.non_finite.item<float>(), 1.0f);
-    optimizer.step(buffer.gradients(), 0.1, check);
+    auto gradients = random_gradients(random, 1.0);
+    gradients[1][3] = bad;
+    EXPECT_EQ(trained.step(gradients, 0.1).non_finite.item<float>(), 1.0f);
   }
-  EXPECT_TRUE(at::equal(before[0], parameters[0].tensor.detach()));
-  EXPECT_TRUE(at::equal(before[1], optimizer.state()[0].second));
-  EXPECT_EQ(optimizer.state().back().first, "step");
-  EXPECT_EQ(optimizer.state().back().second.item<float>(), 1.0f);
+  EXPECT_TRUE(at::equal(before, trained.tensors.matrix.detach()));
+  EXPECT_TRUE(at::equal(moment, state()[0].values));
+  EXPECT_EQ(state().back().name, "step");
+  EXPECT_EQ(state().back().values.item<float>(), 1.0f);
 }
 
-TEST(AdamW, StateContinuesBitForBitAndIsChecked) {
-  const auto run = [](int before_save, int after_save, bool reload) {
-    const auto parameters = three_parameters();
-    auto optimizer = std::make_unique<AdamW>(parameters, OptimizerConfig{});
-    GradientBuffer buffer(tensors(parameters));
-    const auto solo = dist::make_solo_communicator();
-    RandomStream random(6, 0);
-    for (int update = 0; update < before_save + after_save; ++update) {
-      if (reload && update == before_save) {
-        auto saved = optimizer->state();
-        for (auto& [name, tensor] : saved) {
-          tensor = tensor.clone();
-        }
-        optimizer = std::make_unique<AdamW>(parameters, OptimizerConfig{});
-        optimizer->load_state(saved, "memory");
-        saved.pop_back();
-        EXPECT_THROW(optimizer->load_state(saved, "memory"), UserError);  // no step
-        saved.emplace_back("step", at::zeros({2}));
-        EXPECT_THROW(optimizer->load_state(saved, "memory"), UserError);  // wrong shape
-        saved.back() = {"step", at::zeros({})};
-        saved.emplace_back("other", at::zeros({}));
-        EXPECT_THROW(optimizer->load_state(saved, "memory"), UserError);  // one too many
-      }
-      fill(buffer, random, 1.0);
-      optimizer->step(buffer.gradients(), 0.01, check_gradients(buffer, 1.0, *solo));
+// Writes the state as `ranks` ranks would, and opens it.
+class SavedState {
+ public:
+  explicit SavedState(const AdamW& optimizer, int ranks = 1) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      add(optimizer.state(rank, ranks));
     }
-    return parameters[0].tensor.detach().clone();
-  };
-  EXPECT_TRUE(at::equal(run(3, 4, false), run(3, 4, true)));
-}
-
-TEST(GradientBuffer, BackwardAddsInPlaceAndAStrayGradientIsFound) {
-  const auto parameters = three_parameters();
-  at::Tensor weight = parameters[0].tensor;
-  {
-    GradientBuffer buffer(tensors(parameters));
-    (weight * 2).sum().backward();
-    (weight * 3).sum().backward();
-    EXPECT_TRUE(at::equal(buffer.gradients()[0], at::full({7, 5}, 5.0)));
-    EXPECT_DOUBLE_EQ(buffer.flat().sum().item<double>(), 5.0 * 35);
-    buffer.check_views();
-    buffer.zero();
-    EXPECT_EQ(weight.grad().abs().max().item<float>(), 0.0f);
-    weight.mutable_grad() = at::zeros({7, 5});
-    EXPECT_THROW(buffer.check_views(), Error);
   }
-  EXPECT_FALSE(weight.grad().defined());
-}
+  void add(const io::TensorSlices& slices) {
+    files_.push_back(dir_.path() / std::to_string(files_.size()));
+    io::write_slices(files_.back(), slices);
+  }
+  io::SliceReader reader() const { return io::SliceReader(files_); }
 
-TEST(GradientCheck, ALargeBufferHasAnAccurateNorm) {
-  const at::Tensor weight = at::zeros({3000, 1001}, at::kFloat).requires_grad_();
-  GradientBuffer buffer({weight});
-  at::Tensor gradient = buffer.gradients()[0];
-  gradient.fill_(0.1f);
+ private:
+  hydra::test::TempDir dir_;
+  std::vector<std::filesystem::path> files_;
+};
+
+TEST(AdamW, StateContinuesBitForBitWhateverTheNumberOfWriters) {
   const auto solo = dist::make_solo_communicator();
-  EXPECT_NEAR(check_gradients(buffer, 0.0, *solo).norm.item<double>(), 0.1 * std::sqrt(3003000.0), 1e-3);
-  EXPECT_EQ(check_gradients(buffer, 0.0, *solo).divisor.item<float>(), 1.0f);
+  RandomStream random(6, 0);
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (int update = 0; update < 7; ++update) {
+    gradients.push_back(random_gradients(random, 1.0));
+  }
+  Trained straight(*solo);
+  for (const auto& each : gradients) {
+    straight.step(each, 0.01);
+  }
+  Trained first(*solo);
+  for (int update = 0; update < 3; ++update) {
+    first.step(gradients[static_cast<std::size_t>(update)], 0.01);
+  }
+  const SavedState saved(first.optimizer);
+  Trained second(*solo);
+  second.tensors.matrix.detach().copy_(first.tensors.matrix.detach());
+  second.optimizer.load_state(saved.reader(), "memory");
+  for (std::size_t update = 3; update < 7; ++update) {
+    second.step(gradients[update], 0.01);
+  }
+  EXPECT_TRUE(at::equal(straight.tensors.matrix, second.tensors.matrix));
 }
 
-TEST(GradientCheck, OneRankWithNanStopsAllRanks) {
-  dist::run_thread_ranks(2, [](dist::Communicator& communicator) {
-    const at::Tensor weight = at::zeros({8}, at::kFloat).requires_grad_();
-    GradientBuffer buffer({weight});
-    if (communicator.rank() == 1) {
-      at::Tensor gradient = buffer.gradients()[0];
-      gradient[0] = std::numeric_limits<float>::quiet_NaN();
+TEST(AdamW, AStateOfOtherParametersIsRefused) {
+  const auto solo = dist::make_solo_communicator();
+  Trained trained(*solo);
+  const auto refusal = [&](const std::function<void(io::TensorSlices&)>& damage) {
+    io::TensorSlices slices = trained.optimizer.state(0, 1);
+    damage(slices);
+    const hydra::test::TempDir dir;
+    io::write_slices(dir.path() / "state", slices);
+    return hydra::test::refusal([&] { trained.optimizer.load_state(io::SliceReader({dir.path() / "state"}), "here"); });
+  };
+  const auto expect_in = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect_in(refusal([](auto& slices) { slices.erase(slices.begin()); }), "has -1 elements");
+  expect_in(refusal([](auto& slices) { slices[0].values = slices[0].values.narrow(0, 0, 3); }), "has 3 elements");
+  expect_in(refusal([](auto& slices) { slices[0].offset = 1; }), "begins at 1, expected 0");
+  expect_in(refusal([](auto& slices) { slices.push_back({"other", 0, at::zeros({2})}); }), "no trained parameter");
+  EXPECT_NE(refusal([](auto& slices) { slices.pop_back(); }), "");  // no step
+}
+
+// The same gradients on 1 to 4 ranks and all ways of sharding: bit-identical over `shard`, and a rank's part of the
+// state fits whatever read it.
+TEST(AdamW, ShardsGiveTheSameBits) {
+  const OptimizerConfig config{.weight_decay = 0.1, .clip = 1.0};
+  for (const int ranks : {2, 4}) {
+    std::vector<std::vector<at::Tensor>> results;
+    std::vector<std::string> states;
+    for (const Shard shard : {Shard::none, Shard::optimizer, Shard::gradients}) {
+      std::vector<std::vector<at::Tensor>> values(static_cast<std::size_t>(ranks));
+      std::vector<io::TensorSlices> slices(static_cast<std::size_t>(ranks));
+      dist::run_thread_ranks(ranks, [&](dist::Communicator& communicator) {
+        Trained trained(communicator, config, shard);
+        RandomStream random(7, static_cast<std::uint32_t>(communicator.rank()));
+        for (int update = 0; update < 5; ++update) {
+          trained.step(random_gradients(random, 1.0), 0.01);
+        }
+        const auto rank = static_cast<std::size_t>(communicator.rank());
+        for (const at::Tensor& tensor : trained.tensors.values()) {
+          values[rank].push_back(tensor.clone());
+        }
+        for (const io::TensorSlice& slice : trained.optimizer.state(communicator.rank(), ranks)) {
+          slices[rank].push_back({slice.name, slice.offset, slice.values.clone()});
+        }
+        EXPECT_EQ(trained.parameters.units()[0].master.numel() * trained.parameters.parts(),
+                  trained.parameters.units()[0].size);
+      });
+      const hydra::test::TempDir dir;
+      std::vector<std::filesystem::path> files;
+      for (const auto& each : slices) {
+        files.push_back(dir.path() / std::to_string(files.size()));
+        io::write_slices(files.back(), each);
+      }
+      const io::SliceReader reader(files);
+      results.push_back(values[0]);
+      results.back().push_back(reader.read("matrix.exp_avg", 0, 35));
+      results.back().push_back(reader.read("slow.exp_avg_sq", 0, 16));
+      results.back().push_back(reader.read("step", 0, 1));
+      for (const auto& each : values) {
+        EXPECT_TRUE(at::equal(each[0], values[0][0]) && at::equal(each[2], values[0][2]));
+      }
     }
-    EXPECT_EQ(check_gradients(buffer, 1.0, communicator).non_finite.item<float>(), 1.0f) << communicator.rank();
-  });
+    for (std::size_t shard = 1; shard < results.size(); ++shard) {
+      for (std::size_t i = 0; i < results[0].size(); ++i) {
+        EXPECT_TRUE(at::equal(results[0][i], results[shard][i])) << ranks << " ranks, shard " << shard << ", " << i;
+      }
+    }
+  }
 }
 
 }  // namespace

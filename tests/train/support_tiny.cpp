@@ -89,6 +89,7 @@ Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher
                      .micro_batch = options.micro_batch,
                      .validate_every = options.validate_every,
                      .checkpoint_every = options.checkpoint_every,
+                     .shard = options.shard,
                      .on_start = [&](const TrainableSplit& split) { trace.split = split; },
                      .on_step =
                          [&](const checkpoint::RunState& at, const StepReport& report) {
@@ -103,18 +104,15 @@ Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher
                      .on_validation = [&](const checkpoint::RunState&,
                                           const LossReport& report) { trace.validations.push_back(report); },
                      .save =
-                         [&](const checkpoint::RunState& at, const io::NamedTensors& moments) {
+                         [&](const checkpoint::RunState& at, const StageWeights& weights) {
                            trace.saved.push_back(at);
                            if (!options.checkpoints.empty()) {
                              const auto write_model = [&](const std::filesystem::path& dir) {
-                               std::filesystem::create_directories(dir);
-                               io::NamedTensors weights;
-                               for (const model::Parameter& parameter : model::parameters(student)) {
-                                 weights.emplace_back(parameter.name, parameter.tensor->detach());
-                               }
-                               io::write_safetensors(dir / "model.safetensors", weights);
+                               model::save_model_part(student.config, dir, {.dtype = "float32"}, communicator.rank(),
+                                                      communicator.size(), weights.weights);
                              };
-                             checkpoint::write_checkpoint(options.checkpoints, at, write_model, moments);
+                             checkpoint::write_checkpoint(options.checkpoints, at, write_model, weights.moments,
+                                                          communicator);
                            }
                          }};
   train_stage(job, state, resume);

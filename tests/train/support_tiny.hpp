@@ -44,6 +44,7 @@ struct Trace {
 struct RunOptions {
   std::int64_t micro_batch = 2;
   optim::OptimizerConfig optimizer;
+  optim::Shard shard = optim::Shard::none;
   std::vector<data::Row> validation;
   std::int64_t validate_every = 0, checkpoint_every = 0;
   std::filesystem::path checkpoints;  // empty: nothing is written

@@ -1,6 +1,8 @@
 #pragma once
 // Which rank this process is: torchrun's variables, then Slurm's, then OpenMPI's, else a single process.
 
+#include <c10/core/Device.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,8 +32,14 @@ LaunchEnv read_launch_env();  // from the process environment
 // there is none for it.
 int device_index(const LaunchEnv& env);
 
-// Solo for one rank, else NCCL on device_index(env). All ranks have joined when it returns; a UserError after
-// `timeout_seconds` names the address, the port and the missing ranks, another one two ranks on the same device.
-std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, int timeout_seconds = 300);
+constexpr int kDefaultTimeoutSeconds = 300;
+
+// Solo for one rank; else NCCL on a CUDA device, the meeting point's store on CPUs. All ranks have joined when it
+// returns; a UserError after `timeout_seconds` names the address, the port and the missing ranks, another one two ranks
+// on the same CUDA device. From then on a thread watches the collectives: where one does not complete within
+// `timeout_seconds`, or a rank it waits for has ended, the process ends with exit status 1 and a message that names the
+// collective and the rank (75 if a stop signal came).
+std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, const c10::Device& device,
+                                                int timeout_seconds = kDefaultTimeoutSeconds);
 
 }  // namespace hydra::dist

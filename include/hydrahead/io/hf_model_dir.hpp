@@ -35,6 +35,18 @@ class HfModelDir {
   std::map<std::string, std::size_t> where_;  // tensor -> file
 };
 
+// The weight files of a directory: names of the tensors in the order given, cut where a file would exceed the limit,
+// which is lowered so that there are `at_least` files or more (if there are as many tensors).
+struct ModelShard {
+  std::string file;  // model.safetensors if there is one
+  std::vector<std::string> tensors;
+  std::uint64_t bytes = 0;
+};
+std::vector<ModelShard> cut_into_shards(const std::vector<std::pair<std::string, std::uint64_t>>& tensors,
+                                        std::uint64_t max_shard_bytes, std::size_t at_least = 1);
+void write_shard(const std::filesystem::path& dir, const std::string& file, const NamedTensors& tensors);
+void write_shard_index(const std::filesystem::path& dir, const std::vector<ModelShard>& shards);  // none for one shard
+
 // Writes model.safetensors, or shards of at most max_shard_bytes with model.safetensors.index.json, into `dir`.
 void write_model_tensors(const std::filesystem::path& dir, const NamedTensors& tensors, std::uint64_t max_shard_bytes);
 

@@ -56,6 +56,13 @@ struct Layer {
   HybridAttention hybrid;                      // used when it has one
   at::Tensor gate, up, down;                   // MLP: [I, D] x2, [D, I]
 };
+// Called around the passes of a training step, so that collectives run beside the work on other layers. `layer` is
+// the number of layers for the final norm and the head, -1 for the embedding.
+struct LayerHooks {
+  std::function<void(std::int64_t layer)> before_forward;
+  // The gradients of the layer's parameters are complete. Called on autograd's thread.
+  std::function<void(std::int64_t layer)> after_backward;
+};
 struct Model {
   ModelConfig config;
   at::Tensor embed;  // [V, D]
@@ -65,6 +72,7 @@ struct Model {
   at::Tensor rope_frequencies;         // [d/2] fp32, on the device
   double rope_attention_factor = 1.0;  // yarn; multiplies cos and sin
   at::ScalarType compute_type = at::kFloat;
+  LayerHooks hooks;  // empty but while training on several ranks
 
   bool is_hybrid() const { return config.plan.has_value(); }
 };
@@ -120,6 +128,12 @@ struct SaveOptions {
 };
 // Writes a complete HF-style directory, atomically, and loads it back as a check. Non-finite weights are refused.
 void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options);
+
+// What rank `rank` of `ranks` writes of such a directory, which exists: the weight files rank, rank + ranks, ...; rank 0
+// also the rest. `weights` gives those of the named parameters that are wanted, in host memory, and is called once.
+using WeightsOnHost = std::function<io::NamedTensors(const std::function<bool(const std::string& name)>& wanted)>;
+void save_model_part(const ModelConfig& config, const std::filesystem::path& dir, const SaveOptions& options, int rank,
+                     int ranks, const WeightsOnHost& weights);
 
 // --- forward ----------------------------------------------------------------------------------------------
 struct DecodeState;

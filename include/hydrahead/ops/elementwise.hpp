@@ -7,8 +7,11 @@
 
 namespace hydra::ops {
 
+// Rows ids [N] of weight [V, D], in `type`. The weight's gradient is summed in fp32 (fp64 for an fp64 weight).
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids, at::ScalarType type);
+
 // x W^T (+ bias). The weight may be an fp32 master while x is bf16: it is cast to x's type and its gradient comes back
-// in fp32.
+// in fp32. So does that of a bf16 weight whose grad_dtype is fp32.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 // Over the last dimension: x * rsqrt(mean x^2 + eps) * weight; weight may be undefined (no channel weight).

@@ -1,54 +1,48 @@
 #pragma once
-// AdamW (Loshchilov and Hutter, 2019) over groups of parameters through ATen's fused kernel. Clipping and the decision
-// to skip a step with non-finite gradients stay on the device.
+// AdamW (Loshchilov and Hutter, 2019) on this rank's masters through ATen's fused kernel. Clipping and the decision to
+// skip a step with non-finite gradients stay on the device.
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "hydrahead/io/tensor_slices.hpp"
+#include "hydrahead/optim/flat_parameters.hpp"
 #include "hydrahead/optim/gradients.hpp"
 #include "hydrahead/optim/optim_config.hpp"
 
 namespace hydra::optim {
 
-struct OptimizedParameter {
-  std::string name;
-  at::Tensor tensor;        // updated in place
-  bool decay = true;        // weight decay applies: matrices
-  double rate_scale = 1.0;  // multiplies the learning rate
-};
-
 class AdamW {
  public:
-  // Moments of zero, step 0: a stage starts with a fresh optimizer.
-  AdamW(std::vector<OptimizedParameter> parameters, const OptimizerConfig& config);
+  // Moments of zero, step 0: a stage starts with a fresh optimizer. `parameters` must outlive it.
+  AdamW(const FlatParameters& parameters, const OptimizerConfig& config);
 
-  // One update from `gradients` (in the order of the parameters), which the call divides by check.divisor in place;
-  // changes nothing, the step count included, if check.non_finite is 1.
-  void step(const std::vector<at::Tensor>& gradients, double rate, const GradientCheck& check);
+  // One update of all parameters: begin_step, then each unit once. `gradient` is of the unit's master and is divided by
+  // check.divisor in place. Changes nothing, the step count included, if check.non_finite is 1.
+  void begin_step(const GradientCheck& check);
+  void update(std::size_t unit, const at::Tensor& gradient, double rate, const GradientCheck& check);
 
-  // "<parameter>.exp_avg", "<parameter>.exp_avg_sq" and the scalar "step": views, not copies.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
-  // Copies a saved state in. UserError unless names and shapes are exactly those of state(); `where` stands in
-  // messages.
-  void load_state(const std::vector<std::pair<std::string, at::Tensor>>& saved, const std::string& where);
-
-  const std::vector<OptimizedParameter>& parameters() const { return parameters_; }
+  // What rank `rank` of `ranks` writes so that all of them together write everything once: "<parameter>.exp_avg",
+  // "<parameter>.exp_avg_sq", and from rank 0 "step". Views, not copies.
+  io::TensorSlices state(int rank, int ranks) const;
+  // Copies a saved state in, whatever the number of ranks that wrote it. UserError unless `saved` has the moments of
+  // exactly these parameters; `where` stands in messages.
+  void load_state(const io::SliceReader& saved, const std::string& where);
 
  private:
-  struct Group {
-    bool decay;
-    double rate_scale;
-    std::vector<std::size_t> members;  // into parameters_
+  struct Moments {
+    at::Tensor first, second;  // like the unit's master
   };
+  // Calls each(name, moment, offset in the parameter, range of the moment) for elements [begin, end) of every unit.
+  template <class Each>
+  void for_each_moment(int part, int parts, const Each& each) const;
+
   OptimizerConfig config_;
-  std::vector<OptimizedParameter> parameters_;
-  std::vector<Group> groups_;
-  std::vector<at::Tensor> first_moments_, second_moments_;
-  at::Tensor step_;  // fp32 scalar: updates done, shared by all parameters
+  const FlatParameters& parameters_;
+  std::vector<Moments> moments_;  // a unit each
+  at::Tensor step_;               // fp32 scalar: updates done
 };
 
 }  // namespace hydra::optim

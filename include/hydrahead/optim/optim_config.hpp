@@ -16,6 +16,10 @@ struct OptimizerConfig {
 };
 void describe(config::Binder& binder, OptimizerConfig& value);
 
+// What the ranks of a data-parallel job split between them instead of each keeping it whole: masters and moments, then
+// also gradients. `parameters` is a word of the config only.
+enum class Shard { none, optimizer, gradients, parameters };
+
 enum class Schedule { cosine, constant };
 
 // Multiplies the rate of a group of parameters.

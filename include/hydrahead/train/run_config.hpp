@@ -22,12 +22,13 @@ namespace hydra::train {
 
 enum class DeviceChoice { automatic, cpu, cuda };
 enum class Precision { automatic, fp32, bf16 };
-enum class Shard { none, optimizer, gradients, parameters };
+using optim::Shard;
 
 // data * context is the number of ranks.
 struct ParallelConfig {
   std::int64_t data = 1, context = 1;
   Shard shard = Shard::none;
+  std::int64_t timeout = 300;  // seconds
 };
 void describe(config::Binder& binder, ParallelConfig& value);
 

@@ -23,6 +23,10 @@ void freeze(model::Model& model);
 
 std::int64_t element_count(const std::vector<model::Parameter>& parameters);
 
+// Copies in host memory of the parameters that are wanted.
+io::NamedTensors on_host(const std::vector<model::Parameter>& parameters,
+                         const std::function<bool(const std::string& name)>& wanted);
+
 // [{"name", "shape"}, ...]
 Json tensor_list(const std::vector<model::Parameter>& parameters);
 

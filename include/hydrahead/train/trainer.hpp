@@ -30,8 +30,16 @@ struct StepReport {
   double rate = 0.0;                         // given to the optimizer, before lr.scale
   bool skipped = false;                      // non-finite gradients on some rank: no update
   std::int64_t counted = 0;                  // positions that the loss was divided by
-  double seconds = 0.0, data_seconds = 0.0;  // of the whole step; of it waiting for rows
+  double seconds = 0.0;                      // of the whole step
+  double data_seconds = 0.0;                 // of it waiting for rows
+  double communication_seconds = 0.0;        // of it with nothing to do but to wait for collectives
   std::vector<std::string> documents;        // of this rank's rows
+};
+
+// What a checkpoint stores beside the state.
+struct StageWeights {
+  model::WeightsOnHost weights;  // fp32; all ranks call it together
+  io::TensorSlices moments;      // this rank's; none at the end of the stage
 };
 
 struct StageJob {
@@ -44,14 +52,14 @@ struct StageJob {
   dist::Communicator& communicator;
   std::int64_t micro_batch = 1;                           // rows
   std::int64_t validate_every = 0, checkpoint_every = 0;  // steps; 0: only at the end
+  optim::Shard shard = optim::Shard::none;
   bool prove_frozen = true;  // checksums of frozen tensors and of the teacher; benchmarks leave them out
   // Called before the first update, when it is settled what is trained.
   std::function<void(const TrainableSplit&)> on_start;
   // Called after each update, with the state that includes it. Callbacks run on every rank.
   std::function<void(const checkpoint::RunState&, const StepReport&)> on_step;
   std::function<void(const checkpoint::RunState&, const LossReport&)> on_validation;
-  // Stores weights, `state` and moments; at the end of the stage there are no moments.
-  std::function<void(const checkpoint::RunState& state, const io::NamedTensors& moments)> save;
+  std::function<void(const checkpoint::RunState& state, const StageWeights& weights)> save;
 };
 
 // Trains from `state` (step 0: fresh optimizer and warm-up) to the end of the stage; `resume` holds the moments of a

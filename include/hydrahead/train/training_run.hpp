@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hydrahead/dist/communicator.hpp"
+#include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/train/run_config.hpp"
 
 namespace hydra::train {
@@ -20,8 +21,8 @@ struct TrainOptions {
   std::string versions;               // for the report
 };
 
-// The device of `device:`; CUDA: number local_rank of the visible ones, made current.
-at::Device device_of_rank(DeviceChoice choice, int local_rank);
+// The device of `device:`; CUDA: dist::device_index of the visible ones, made current.
+at::Device device_of_rank(DeviceChoice choice, const dist::LaunchEnv& env);
 
 // The tables of the report. Throws Interrupted when a signal stopped it: the state is saved.
 std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
