@@ -9,6 +9,7 @@
 #include "hydrahead/eval/evaluate.hpp"
 #include "hydrahead/model/device.hpp"
 #include "hydrahead/train/device_info.hpp"
+#include "hydrahead/train/rank_agreement.hpp"
 #include "verbs.hpp"
 #include "version.hpp"
 
@@ -74,8 +75,11 @@ EvalTarget open_eval_target(const EvalOptions& options) {
                    {"version", version_text()},
                    {"torch", TORCH_VERSION},
                    {"device", train::device_info(load.device).name}};
+  auto communicator = dist::make_communicator(env, load.device, static_cast<int>(config.parallel.timeout));
+  train::require_same_job(*communicator, config);
+  dist::require_same_on_all_ranks(*communicator, "the model or its precision", identity.dump());
   return {.config = std::move(config),
-          .communicator = dist::make_communicator(env, load.device),
+          .communicator = std::move(communicator),
           .dir = std::move(dir),
           .model_config = std::move(model_config),
           .load = load,

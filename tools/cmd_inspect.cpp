@@ -171,7 +171,7 @@ void print_training(const ModelConfig& config) {
         detail::concat("context ", stage.schedule.context, ": ", bytes_text(estimate.total()), " (weights and teacher ",
                        bytes_text(estimate.weights + estimate.teacher), ", gradients and moments ",
                        bytes_text(estimate.gradients + estimate.moments), ", activations ",
-                       bytes_text(estimate.activations), ", logits ", bytes_text(estimate.logits), ")"));
+                       bytes_text(estimate.activations), ", temporaries ", bytes_text(estimate.temporaries), ")"));
   }
 }
 

@@ -91,7 +91,8 @@ void Watchdog::look() {
   } catch (const std::exception&) {
     store_lost_ = Clock::now();
   }
-  if (store_lost_ && pending && Clock::now() - std::max(*store_lost_, pending->since.value_or(*store_lost_)) > kStoreGrace) {
+  if (store_lost_ && pending &&
+      Clock::now() - std::max(*store_lost_, pending->since.value_or(*store_lost_)) > kStoreGrace) {
     end_(stop_requested() ? kStopped : kFailed,
          detail::concat("rank 0, which serves the meeting point, has ended; this rank waits in collective ",
                         pending->number, " (", pending->collective.name, ")"));
@@ -177,8 +178,8 @@ std::string Watchdog::missing_ranks(const Pending& pending) {
     const bool silent = status.beat == before[static_cast<std::size_t>(rank)].beat;
     if (rank != rank_ && (silent || status.number < pending.number)) {
       text += detail::concat(text.empty() ? "" : "; ", "rank ", rank,
-                             silent ? " does not answer, it was last seen at" : " is at", " collective ",
-                             status.number, " (", status.name, ")");
+                             silent ? " does not answer, it was last seen at" : " is at", " collective ", status.number,
+                             " (", status.name, ")");
     }
   }
   return text.empty() ? "all ranks have come to it" : text;

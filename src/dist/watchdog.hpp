@@ -46,7 +46,7 @@ class Watchdog {
   struct Status {
     std::int64_t number = 0;  // of the last collective begun
     std::int64_t beat = 0;    // grows while the process lives
-    std::string name;
+    std::string name = "none";
     bool left = false;
   };
 

@@ -43,9 +43,7 @@ std::vector<UpdateRun> runs_of(const FlatUnit& unit, const std::vector<TrainedPa
 
 FlatParameters::FlatParameters(std::vector<TrainedParameter> parameters, at::ScalarType compute_type, bool sharded,
                                dist::Communicator& communicator)
-    : parameters_(std::move(parameters)),
-      communicator_(communicator),
-      parts_(sharded ? communicator.size() : 1) {
+    : parameters_(std::move(parameters)), communicator_(communicator), parts_(sharded ? communicator.size() : 1) {
   HYDRA_CHECK(!parameters_.empty(), "nothing is trained");
   const at::NoGradGuard no_grad;
   const at::Tensor& first = *parameters_.front().tensor;
@@ -63,8 +61,8 @@ FlatParameters::FlatParameters(std::vector<TrainedParameter> parameters, at::Sca
   }
 }
 
-// A unit for the matrices of each layer. Vectors, which the model reads in the masters' type, are few: all of them share
-// a unit that belongs to what comes before the first layer.
+// A unit for the matrices of each layer. Vectors, which the model reads in the masters' type, are few: all of them
+// share a unit that belongs to what comes before the first layer.
 void FlatParameters::add_units() {
   std::map<std::pair<std::int64_t, bool>, FlatUnit> units;  // vectors first, then by layer
   constexpr std::int64_t kBeforeLayers = -1;

@@ -30,9 +30,8 @@ Gradients::Gradients(FlatParameters& parameters, bool sharded, bool first_layer_
     states_[unit].part = alone() ? states_[unit].whole : at::empty({flat.size / communicator_.size()}, options);
   }
   // What comes before the first layer is complete last in any case.
-  const auto begin = std::find_if(order_.begin(), order_.end(), [&](std::size_t unit) {
-    return parameters_.units()[unit].layer >= 0;
-  });
+  const auto begin = std::find_if(order_.begin(), order_.end(),
+                                  [&](std::size_t unit) { return parameters_.units()[unit].layer >= 0; });
   if (!first_layer_first) {
     std::reverse(begin, order_.end());
   }
@@ -167,8 +166,7 @@ GradientCheck check_gradients(const Gradients& gradients, const FlatParameters& 
   // Two levels, so that the fp32 rounding error does not grow with the number of parameters.
   std::vector<at::Tensor> block_norms;
   for (std::size_t unit = 0; unit < parameters.units().size(); ++unit) {
-    block_norms.push_back(
-        at::linalg_vector_norm(gradients.part(unit).view({-1, kNormBlock}), 2, at::IntArrayRef{1}));
+    block_norms.push_back(at::linalg_vector_norm(gradients.part(unit).view({-1, kNormBlock}), 2, at::IntArrayRef{1}));
   }
   const at::Tensor square = at::cat(block_norms).to(at::kDouble).square().sum(0, /*keepdim=*/true);
   at::Tensor squares = at::empty({communicator.size()}, square.options());

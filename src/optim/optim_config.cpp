@@ -1,6 +1,13 @@
 #include "hydrahead/optim/optim_config.hpp"
 
+#include <array>
+
 namespace hydra::optim {
+
+const char* shard_name(Shard shard) {
+  constexpr std::array<const char*, 4> names{"none", "optimizer", "gradients", "parameters"};
+  return names[static_cast<std::size_t>(shard)];
+}
 
 void describe(config::Binder& binder, OptimizerConfig& value) {
   binder.field("betas", value.betas, {.text = "AdamW's decay rates of both moments; below 1.", .min = 0, .max = 1});

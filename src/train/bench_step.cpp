@@ -49,17 +49,33 @@ class RandomTokens : public data::RowSource {
   std::int64_t context_, vocabulary_;
 };
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
 struct Timing {
   double first_seconds = 0.0;
-  std::vector<double> seconds;
-  double median() const {
-    std::vector<double> sorted = seconds;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  std::vector<double> seconds, communication;  // of each later step; of it waiting for collectives
+  void add(double value, double waited = 0.0) {
+    if (first_seconds == 0) {
+      first_seconds = value;
+      return;
+    }
+    seconds.push_back(value);
+    communication.push_back(waited);
   }
-  void add(double value) { first_seconds > 0 ? seconds.push_back(value) : static_cast<void>(first_seconds = value); }
 };
+
+// The largest value of any rank.
+std::int64_t most_of_ranks(dist::Communicator& communicator, std::int64_t value) {
+  std::int64_t most = 0;
+  for (const std::string& text : dist::gather_texts(communicator, std::to_string(value))) {
+    most = std::max(most, static_cast<std::int64_t>(std::stoll(text)));
+  }
+  return most;
+}
 
 Stage bench_stage(const BenchOptions& options) {
   StageSchedule schedule;
@@ -86,15 +102,14 @@ Stage bench_stage(const BenchOptions& options) {
   return long_context_stage(long_context, model::LogScaleMode::stage3_and_inference);
 }
 
-Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int64_t micro_batch,
-                  const at::Device& device, at::ScalarType compute_type) {
+Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int64_t micro_batch, optim::Shard shard,
+                  const at::Device& device, at::ScalarType compute_type, dist::Communicator& communicator) {
   model::Model student = model::random_model(hybrid, {device, at::kFloat, compute_type}, 1);
   std::optional<model::Model> teacher;
   if (stage.needs_teacher) {
     teacher = model::random_model({hybrid.base, std::nullopt, std::nullopt}, {device, compute_type, compute_type}, 2);
   }
   const RandomTokens rows(stage.schedule.context, hybrid.base.vocab_size);
-  const auto solo = dist::make_solo_communicator();
   Timing timing;
   checkpoint::RunState state;
   train_stage({.stage = stage,
@@ -103,11 +118,13 @@ Timing time_stage(const Stage& stage, const model::ModelConfig& hybrid, std::int
                .rows = rows,
                .validation = {},
                .optimizer = {},
-               .communicator = *solo,
+               .communicator = communicator,
                .micro_batch = micro_batch,
+               .shard = shard,
                .prove_frozen = false,
                .on_start = [](const TrainableSplit&) {},
-               .on_step = [&](const checkpoint::RunState&, const StepReport& report) { timing.add(report.seconds); },
+               .on_step = [&](const checkpoint::RunState&,
+                              const StepReport& report) { timing.add(report.seconds, report.communication_seconds); },
                .on_validation = {},
                .save = [](const checkpoint::RunState&, const StageWeights&) {}},
               state, std::nullopt);
@@ -163,8 +180,10 @@ model::Qwen3Config bench_shape(const std::string& name) {
 }
 
 Json bench_step(const model::ModelConfig& hybrid, const BenchOptions& options, const at::Device& device,
-                at::ScalarType compute_type) {
+                at::ScalarType compute_type, dist::Communicator& communicator) {
   const bool prefill = options.stage == "prefill";
+  const Sharding sharding{options.shard, communicator.size()};
+  HYDRA_REQUIRE(!prefill || sharding.ranks == 1, "bench step: prefill runs on one rank, found ", sharding.ranks);
   const DeviceInfo info = device_info(device);
   const model::ModelConfig teacher{hybrid.base, std::nullopt, std::nullopt};
   const std::int64_t compute_bytes = at::elementSize(compute_type);
@@ -191,24 +210,27 @@ Json bench_step(const model::ModelConfig& hybrid, const BenchOptions& options, c
   } else {
     const Stage stage = bench_stage(options);
     const std::int64_t micro_batch =
-        choose_micro_batch(hybrid, stage, 1, compute_bytes, device.is_cpu(), info.memory_bytes);
+        choose_micro_batch(hybrid, stage, sharding, compute_bytes, device.is_cpu(), info.memory_bytes);
     record["micro_batch"] = micro_batch;
     record["recompute"] = stage.recompute;
-    record["estimated_bytes"] = estimate_memory(hybrid, stage, micro_batch, compute_bytes).total();
-    timing = time_stage(stage, hybrid, micro_batch, device, compute_type);
+    record["ranks"] = sharding.ranks;
+    record["shard"] = optim::shard_name(options.shard);
+    record["estimated_bytes"] = estimate_memory(hybrid, stage, micro_batch, compute_bytes, sharding).total();
+    timing = time_stage(stage, hybrid, micro_batch, options.shard, device, compute_type, communicator);
+    record["communication_ms"] = 1e3 * median(timing.communication);
     flops_per_token = stage.flops_per_token(flops_shape(hybrid), flops_shape(teacher));
   }
-  const double tokens_per_second = static_cast<double>(options.batch * options.context) / timing.median();
+  const double tokens_per_second = static_cast<double>(options.batch * options.context) / median(timing.seconds);
   record["steps"] = options.steps;
   record["first_step_ms"] = 1e3 * timing.first_seconds;
-  record["step_ms"] = 1e3 * timing.median();
+  record["step_ms"] = 1e3 * median(timing.seconds);
   record["step_ms_least"] = 1e3 * *std::min_element(timing.seconds.begin(), timing.seconds.end());
   record["step_ms_most"] = 1e3 * *std::max_element(timing.seconds.begin(), timing.seconds.end());
   record["tokens_per_second"] = tokens_per_second;
   record["tflops"] = 1e-12 * flops_per_token * tokens_per_second;
   record["peak_tflops_of_device"] = 1e-12 * info.peak_flops;
-  record["mfu"] = metrics::model_flops_utilisation(flops_per_token, tokens_per_second, info.peak_flops, 1);
-  record["peak_memory_bytes"] = peak_memory(device);
+  record["mfu"] = metrics::model_flops_utilisation(flops_per_token, tokens_per_second, info.peak_flops, sharding.ranks);
+  record["peak_memory_bytes"] = most_of_ranks(communicator, peak_memory(device));
   return record;
 }
 
@@ -235,6 +257,11 @@ std::string bench_text(const Json& record) {
     std::snprintf(text, sizeof text, "micro-batch %lld rows, recompute %s, memory estimate %.2f GiB\n",
                   integer("micro_batch"), record["recompute"].get<bool>() ? "on" : "off",
                   number("estimated_bytes") / (1 << 30));
+    result += text;
+  }
+  if (record.value("ranks", 1) > 1) {
+    std::snprintf(text, sizeof text, "%lld ranks, shard %s: %.1f ms of a step waiting for collectives\n",
+                  integer("ranks"), record["shard"].get<std::string>().c_str(), number("communication_ms"));
     result += text;
   }
   return result;

@@ -9,39 +9,94 @@ namespace hydra::train {
 namespace {
 
 constexpr std::int64_t kMasterBytes = 4;       // fp32
-constexpr std::int64_t kChunk = 64;            // rows of a GDN chunk
+constexpr std::int64_t kChunk = 64;            // rows of a GDN chunk: its inverse has kChunk^2 elements
 constexpr std::int64_t kDeviceTokens = 65536;  // a micro-batch beyond this gains no speed
 constexpr std::int64_t kCpuTokens = 4096;
 
-std::int64_t elements(const model::ModelConfig& config, bool attention_only) {
-  std::int64_t count = 0;
-  for (const model::ExpectedTensor& tensor : model::expected_tensors(config)) {
-    if (attention_only && tensor.name.find(".self_attn.") == std::string::npos) {
-      continue;
-    }
-    std::int64_t size = 1;
-    for (const std::int64_t extent : tensor.shape) {
-      size *= extent;
-    }
-    count += size;
+std::int64_t elements_of(const model::ExpectedTensor& tensor) {
+  std::int64_t size = 1;
+  for (const std::int64_t extent : tensor.shape) {
+    size *= extent;
   }
-  return count;
+  return size;
 }
 
 bool trains_attention_only(const Stage& stage) {
   return !stage.trains(model::Parameter{"", nullptr, -1, false, false});
 }
 
-// Kept by one layer's attention for backward, bytes per token: projections, their normed, rotated and unit-length
-// forms, gates, head outputs, and for GDN the state of every chunk in fp32.
-std::int64_t attention_bytes(const model::Qwen3Config& base, double gdn_share, std::int64_t compute_bytes) {
-  const std::int64_t channels = base.heads * base.head_dim;
-  const auto states = static_cast<std::int64_t>(gdn_share * static_cast<double>(channels * base.head_dim * 4 / kChunk));
-  return compute_bytes * (3 * base.hidden_size + 14 * channels) + states;
+bool is_attention(const model::ExpectedTensor& tensor) { return tensor.name.find(".self_attn.") != std::string::npos; }
+
+std::int64_t elements(const model::ModelConfig& config, bool attention_only) {
+  std::int64_t count = 0;
+  for (const model::ExpectedTensor& tensor : model::expected_tensors(config)) {
+    count += attention_only && !is_attention(tensor) ? 0 : elements_of(tensor);
+  }
+  return count;
 }
 
-std::int64_t mlp_bytes(const model::Qwen3Config& base, std::int64_t compute_bytes) {
-  return compute_bytes * (2 * base.hidden_size + 4 * base.intermediate_size);
+// Elements a token and layer, means over the layers.
+struct LayerShape {
+  std::int64_t hidden, intermediate, channels, fa, touched, gdn;
+};
+LayerShape layer_shape(const model::ModelConfig& hybrid) {
+  const model::Qwen3Config& base = hybrid.base;
+  const std::int64_t d = base.head_dim, all = base.heads * d;
+  const std::int64_t fa = hybrid.plan ? hybrid.plan->fa_count() * d / base.layers : all;
+  const std::int64_t touched = hybrid.plan ? hybrid.plan->touched_groups() * d / base.layers : base.kv_heads * d;
+  return {base.hidden_size, base.intermediate_size, all, fa, touched, all - fa};
+}
+
+// Kept by one layer's attention for backward, bytes a token: its input; FA: queries and keys before and after their
+// norm, values, outputs, gate; GDN: projections of q and k, their directions, values, outputs, gate, the two fp32
+// scalars of a head and what the delta rule saves (kernels: the inverse of each chunk; ATen: the fp32 state at each
+// chunk); the joined heads.
+std::int64_t attention_bytes(const model::Qwen3Config& base, const LayerShape& layer, std::int64_t compute_bytes) {
+  const std::int64_t rows = layer.hidden + 4 * layer.fa + 3 * layer.touched + 7 * layer.gdn + layer.channels;
+  const std::int64_t saved =
+      compute_bytes == 2 ? layer.gdn / base.head_dim * kChunk * 2 : layer.gdn * base.head_dim * 4 / kChunk;
+  return compute_bytes * rows + 8 * layer.gdn / base.head_dim + saved;
+}
+
+// The residual stream before and in the middle of the layer, the MLP's input, and its two products.
+std::int64_t mlp_bytes(const LayerShape& layer, std::int64_t compute_bytes) {
+  return compute_bytes * (3 * layer.hidden + 2 * layer.intermediate);
+}
+
+// Besides, while the backward pass of a layer runs: the MLP's activation and five gradients; or the gradients of a GDN
+// branch with the states of all chunks and their gradients, in 16 bit by the kernels.
+std::int64_t layer_temporaries(const model::Qwen3Config& base, const LayerShape& layer, std::int64_t compute_bytes) {
+  const std::int64_t mlp = compute_bytes * (2 * layer.hidden + 5 * layer.intermediate);
+  const std::int64_t attention =
+      compute_bytes * (2 * layer.hidden + 8 * layer.gdn) + 2 * compute_bytes * layer.gdn * base.head_dim / kChunk;
+  return std::max(mlp, attention);
+}
+
+// Weights, gradients, moments. Whole gradients stay where they are not sharded; else they exist for the layers that are
+// in their backward pass or being reduced, and for the embedding, whose gradient is complete last.
+void add_parameters(MemoryEstimate& estimate, const model::ModelConfig& hybrid, const Stage& stage,
+                    std::int64_t compute_bytes, const Sharding& sharding) {
+  const ParameterCounts counts = parameter_counts(hybrid, stage);
+  const std::int64_t ranks = sharding.ranks;
+  const bool sharded = ranks > 1 && sharding.shard != optim::Shard::none;
+  const std::int64_t parts = sharded ? ranks : 1;
+  const bool copies = compute_bytes < kMasterBytes;
+  const std::int64_t frozen = counts.all - counts.trained;
+  estimate.weights = frozen * kMasterBytes;
+  if (copies) {
+    estimate.weights += counts.trained * (compute_bytes + kMasterBytes / parts);
+  } else {
+    estimate.weights += counts.trained * kMasterBytes;
+  }
+  estimate.moments = 2 * counts.trained * kMasterBytes / parts;
+  estimate.gradients = kMasterBytes * counts.trained * (ranks > 1 ? ranks + 1 : 1) / (ranks > 1 ? ranks : 1);
+  if (sharded && sharding.shard == optim::Shard::gradients) {
+    const bool attention_only = trains_attention_only(stage);
+    const std::int64_t embedding = hybrid.base.vocab_size * hybrid.base.hidden_size;
+    const std::int64_t layer = (counts.trained - (attention_only ? 0 : embedding)) / hybrid.base.layers;
+    const std::int64_t live = attention_only ? 3 * layer : std::max(embedding + 3 * layer, 2 * embedding);
+    estimate.gradients = kMasterBytes * (counts.trained / ranks + live);
+  }
 }
 
 }  // namespace
@@ -59,30 +114,33 @@ ParameterCounts parameter_counts(const model::ModelConfig& hybrid, const Stage& 
 }
 
 MemoryEstimate estimate_memory(const model::ModelConfig& hybrid, const Stage& stage, std::int64_t micro_batch,
-                               std::int64_t compute_bytes) {
+                               std::int64_t compute_bytes, const Sharding& sharding) {
   const model::Qwen3Config& base = hybrid.base;
-  const ParameterCounts counts = parameter_counts(hybrid, stage);
   MemoryEstimate estimate;
-  estimate.weights = counts.all * kMasterBytes;
-  estimate.gradients = counts.trained * kMasterBytes;
-  estimate.moments = 2 * counts.trained * kMasterBytes;
-  estimate.teacher = counts.teacher * compute_bytes;
+  add_parameters(estimate, hybrid, stage, compute_bytes, sharding);
+  estimate.teacher = parameter_counts(hybrid, stage).teacher * compute_bytes;
 
-  const metrics::FlopsShape shape = flops_shape(hybrid);
-  const double gdn_share = shape.gdn_heads / std::max(1.0, shape.fa_heads + shape.gdn_heads);
+  const LayerShape layer = layer_shape(hybrid);
   const std::int64_t tokens = micro_batch * stage.schedule.context;
-  const std::int64_t layer = attention_bytes(base, gdn_share, compute_bytes) + mlp_bytes(base, compute_bytes);
-  const std::int64_t stream = compute_bytes * base.hidden_size;
-  if (stage.layer_losses) {  // one layer at a time: its attention, and the teacher's block
-    estimate.activations = tokens * (layer + 3 * stream);
-  } else if (stage.recompute) {
-    estimate.activations = tokens * (base.layers * stream + layer);
-  } else {
-    estimate.activations = tokens * (base.layers * (layer + stream) + 2 * stream);
+  const std::int64_t stream = compute_bytes * layer.hidden;
+  const std::int64_t attention = attention_bytes(base, layer, compute_bytes);
+  const std::int64_t tables = 4 * base.head_dim + 32;  // cosines and sines in fp32, ids, labels, positions
+  const std::int64_t temporaries = layer_temporaries(base, layer, compute_bytes);
+  if (stage.layer_losses) {
+    // One layer's attention at a time, beside the teacher's stream, its output, and the fp32 error with its gradient.
+    estimate.activations = tokens * (tables + attention + 3 * stream);
+    estimate.temporaries = tokens * std::max(temporaries, 16 * layer.hidden + stream);
+    return estimate;
   }
-  // fp32 logits, their softmax and the gradient; the teacher's beside them for the KL term.
+  const std::int64_t kept = attention + mlp_bytes(layer, compute_bytes);
+  const std::int64_t teacher_hidden = stage.needs_teacher ? stream : 0;
+  estimate.activations = tokens * (tables + 2 * stream + teacher_hidden +
+                                   (stage.recompute ? base.layers * stream + kept : base.layers * kept));
+  // fp32 logits of both models, the gradient in the compute type (fp32: in place on CUDA, a softmax and it on the CPU),
+  // and the fp32 gradient of the head; or a layer's temporaries.
   const std::int64_t models = stage.needs_teacher ? 2 : 1;
-  estimate.logits = std::min(stage.loss_chunk, tokens) * base.vocab_size * (4 + 4 * models);
+  const std::int64_t logits = std::min(stage.loss_chunk, tokens) * base.vocab_size * (4 * models + compute_bytes);
+  estimate.temporaries = std::max(logits + kMasterBytes * base.vocab_size * base.hidden_size, tokens * temporaries);
   return estimate;
 }
 
@@ -90,25 +148,25 @@ std::int64_t checkpoint_bytes(const ParameterCounts& counts) {
   return kMasterBytes * (counts.all + 2 * counts.trained);
 }
 
-std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, int ranks,
+std::int64_t choose_micro_batch(const model::ModelConfig& hybrid, const Stage& stage, const Sharding& sharding,
                                 std::int64_t compute_bytes, bool cpu, std::int64_t memory_bytes) {
   const StageSchedule& schedule = stage.schedule;
   const std::int64_t rows =
-      std::max<std::int64_t>(1, (schedule.global_batch + ranks - 1) / ranks);  // of the busiest rank
+      std::max<std::int64_t>(1, (schedule.global_batch + sharding.ranks - 1) / sharding.ranks);  // of the busiest rank
   if (schedule.micro_batch != kAutoMicroBatch) {
     return std::min(schedule.micro_batch, rows);
   }
   std::int64_t fitting = std::clamp((cpu ? kCpuTokens : kDeviceTokens) / schedule.context, std::int64_t{1}, rows);
   if (!cpu) {
     const auto budget = static_cast<std::int64_t>(0.9 * static_cast<double>(memory_bytes));
-    while (fitting > 1 && estimate_memory(hybrid, stage, fitting, compute_bytes).total() > budget) {
+    while (fitting > 1 && estimate_memory(hybrid, stage, fitting, compute_bytes, sharding).total() > budget) {
       --fitting;
     }
-    const MemoryEstimate least = estimate_memory(hybrid, stage, fitting, compute_bytes);
+    const MemoryEstimate least = estimate_memory(hybrid, stage, fitting, compute_bytes, sharding);
     HYDRA_REQUIRE(least.total() <= budget, "stages.", stage.name, ": one row of ", schedule.context,
                   " tokens is estimated to need\n", memory_table(least), "the device has ", memory_bytes >> 20,
                   " MiB. Levers: stages.", stage.name,
-                  ".context, .loss_chunk, .recompute; set micro_batch to try anyway");
+                  ".context, .loss_chunk, .recompute, parallel.shard with more ranks; set micro_batch to try anyway");
   }
   const std::int64_t batches = (rows + fitting - 1) / fitting;
   return (rows + batches - 1) / batches;
@@ -126,7 +184,7 @@ std::string memory_table(const MemoryEstimate& estimate) {
   line("moments", estimate.moments);
   line("teacher", estimate.teacher);
   line("activations", estimate.activations);
-  line("logits", estimate.logits);
+  line("temporaries", estimate.temporaries);
   line("total", estimate.total());
   return text;
 }

@@ -104,21 +104,22 @@ std::string deciding_settings(const RunConfig& config, const std::string& stage)
   return resolved_yaml(part);
 }
 
-std::vector<std::string> setting_differences(const std::string& before, const std::string& after) {
+std::vector<std::string> setting_differences(const std::string& before, const std::string& after,
+                                             const std::string& word) {
   const auto old_keys = flat_keys(before);
   const auto new_keys = flat_keys(after);
   std::vector<std::string> differences;
   for (const auto& [key, value] : new_keys) {
     const auto old_value = old_keys.find(key);
     if (old_value == old_keys.end()) {
-      differences.push_back(key + ": " + value + ", before absent");
+      differences.push_back(key + ": " + value + ", " + word + " absent");
     } else if (old_value->second != value) {
-      differences.push_back(key + ": " + value + ", before " + old_value->second);
+      differences.push_back(key + ": " + value + ", " + word + " " + old_value->second);
     }
   }
   for (const auto& [key, value] : old_keys) {
     if (new_keys.count(key) == 0) {
-      differences.push_back(key + ": absent, before " + value);
+      differences.push_back(key + ": absent, " + word + " " + value);
     }
   }
   return differences;

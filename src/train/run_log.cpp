@@ -75,6 +75,7 @@ void RunLog::step(const Stage& stage, const checkpoint::RunState& state, const S
        {"mfu", metrics::model_flops_utilisation(flops_per_token, tokens_per_second, peak_flops_, ranks)},
        {"peak_memory_bytes", static_cast<double>(peak_memory(device_))},
        {"data_wait_ms", 1e3 * report.data_seconds},
+       {"communication_wait_ms", 1e3 * report.communication_seconds},
        {"step_ms", 1e3 * report.seconds},
        {"skipped", report.skipped ? 1.0 : 0.0}});
   record.details = {{"stage_step", state.step}, {"run_tokens", state.run_tokens}, {"counted", report.counted}};

@@ -19,13 +19,15 @@ std::string stage_text(const RunConfig& config, const model::ModelConfig& hybrid
   const std::int64_t compute_bytes = at::elementSize(compute_type(config, device));
   const StageSchedule& schedule = stage.schedule;
   const ParameterCounts counts = parameter_counts(hybrid, stage);
+  const Sharding sharding{config.parallel.shard, ranks};
   const std::int64_t micro_batch =
-      choose_micro_batch(hybrid, stage, ranks, compute_bytes, device.is_cpu(), device_info(device).memory_bytes);
+      choose_micro_batch(hybrid, stage, sharding, compute_bytes, device.is_cpu(), device_info(device).memory_bytes);
   return detail::concat("stage ", stage.name, ": ", schedule.total_steps(), " steps of ", schedule.global_batch,
                         " rows x ", schedule.context, " tokens, micro-batch ", micro_batch, "\n  parameters ",
                         counts.all, ", trained ", counts.trained, ", frozen ", counts.all - counts.trained,
-                        "; checkpoint ", checkpoint_bytes(counts) >> 20, " MiB\n",
-                        memory_table(estimate_memory(hybrid, stage, micro_batch, compute_bytes)));
+                        "; checkpoint ", checkpoint_bytes(counts) >> 20, " MiB\n  memory of each of ", ranks,
+                        " rank(s)\n",
+                        memory_table(estimate_memory(hybrid, stage, micro_batch, compute_bytes, sharding)));
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ std::int64_t rounds(const StageJob& job) {
 void run_micro_batch(const StageJob& job, std::span<const data::Row> rows, double divisor, bool backward,
                      at::Tensor& row) {
   if (counted_positions(job.stage, rows) > 0) {  // else it contributes neither loss nor gradient
-    row += report_row(job, job.stage.loss(job.student, job.teacher, device_batch(rows, device_of(job)), divisor,
-                                          backward));
+    row += report_row(job,
+                      job.stage.loss(job.student, job.teacher, device_batch(rows, device_of(job)), divisor, backward));
   }
 }
 

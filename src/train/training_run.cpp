@@ -10,6 +10,7 @@
 #include "hydrahead/data/rows.hpp"
 #include "hydrahead/train/conversion.hpp"
 #include "hydrahead/train/memory_estimate.hpp"
+#include "hydrahead/train/rank_agreement.hpp"
 #include "hydrahead/train/run_log.hpp"
 #include "run_evaluation.hpp"
 #include "run_request.hpp"
@@ -104,9 +105,22 @@ class TrainingRun {
       load();
       require_disk_space();
     });
-    if (communicator_.rank() != 0) {
-      load();
+    dist::run_together(communicator_, [&] {
+      if (communicator_.rank() != 0) {
+        load();
+      }
+    });
+    for (const auto& [name, data] : data_) {
+      const StageSchedule& schedule = stage_named(name).schedule;
+      const auto rows = static_cast<std::uint64_t>(schedule.total_steps() * schedule.global_batch);
+      require_same_rows(communicator_, "stage " + name, *data.rows, rows, data.validation);
+      dist::require_same_on_all_ranks(communicator_, "the micro-batch of stage " + name,
+                                      std::to_string(data.micro_batch));
     }
+  }
+
+  const Stage& stage_named(const std::string& name) const {
+    return *std::find_if(stages_.begin(), stages_.end(), [&](const Stage& stage) { return stage.name == name; });
   }
 
   StageData stage_data(const Stage& stage) {
@@ -115,8 +129,8 @@ class TrainingRun {
     const std::int64_t vocabulary = teacher_config_.base.vocab_size;
     return {data::make_rows(config_.data, schedule.context, packing, tokenizer_, vocabulary, row_seed(config_, stage)),
             data::validation_rows(config_.data.validation, schedule.context, packing, tokenizer_, vocabulary),
-            choose_micro_batch(hybrid_config_, stage, communicator_.size(), at::elementSize(compute_type_),
-                               device_.is_cpu(), device_info(device_).memory_bytes)};
+            choose_micro_batch(hybrid_config_, stage, {config_.parallel.shard, communicator_.size()},
+                               at::elementSize(compute_type_), device_.is_cpu(), device_info(device_).memory_bytes)};
   }
 
   // What is still to be written: of each stage the last checkpoint's weights and the exported result (fp32 at most),
@@ -187,12 +201,17 @@ class TrainingRun {
     const StageSchedule& schedule = stage.schedule;
     checkpoint::RunState state =
         next.checkpoint ? next.checkpoint->state : first_state(config_, stage, before ? &*before : nullptr);
-    announce(next, state);
-    on_first_rank([&] {  // of an end that is not this run's any more
+    on_first_rank([&] {
+      announce(next, state);
+      // An end that is not this run's any more.
       fs::remove_all(directory_.final_model(stage.name));
       fs::remove_all(directory_.evaluation(stage.name));
     });
     load_teacher(stage);
+    require_same_tensors(communicator_, "the student", model::parameters(student()));
+    if (stage.needs_teacher) {
+      require_same_tensors(communicator_, "the teacher", model::parameters(*teacher_));
+    }
     const StageData& data = data_.at(stage.name);
     const double flops = stage.flops_per_token(flops_shape(student().config), flops_shape(teacher_config_));
     const StageJob job{
@@ -313,8 +332,8 @@ class TrainingRun {
 
 std::string run_training(const RunConfig& config, const TrainOptions& options, dist::Communicator& communicator,
                          const at::Device& device) {
+  require_same_job(communicator, config);
   check_request(config, options, communicator.size());
-  dist::require_same_on_all_ranks(communicator, "the config", resolved_yaml(config));
   at::globalContext().setDeterministicAlgorithms(config.deterministic, /*warn_only=*/false);
   return TrainingRun(config, options, communicator, device).run();
 }

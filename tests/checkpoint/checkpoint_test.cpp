@@ -133,9 +133,7 @@ TEST(Checkpoint, EveryKindOfDamageIsNamed) {
             "manifest.json is damaged");
   expect_in(damaged([&] { fs::remove(dir / "state.json"); }), "state.json is missing");
   expect_in(damaged([&] { append_byte(dir / "model" / "model.safetensors"); }), "model/model.safetensors has");
-  expect_in(damaged([&] {
-              fs::resize_file(dir / kOptimizer, fs::file_size(dir / kOptimizer) - 1);
-            }),
+  expect_in(damaged([&] { fs::resize_file(dir / kOptimizer, fs::file_size(dir / kOptimizer) - 1); }),
             kOptimizer + " has");
   expect_in(damaged([&] {
               std::fstream file(dir / kOptimizer, std::ios::in | std::ios::out | std::ios::binary);

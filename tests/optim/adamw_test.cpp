@@ -10,8 +10,8 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/random.hpp"
-#include "tests/support/messages.hpp"
 #include "tests/optim/support_trained.hpp"
+#include "tests/support/messages.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace hydra::optim {

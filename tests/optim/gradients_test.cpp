@@ -29,7 +29,8 @@ TEST(FlatParameters, CopiesFollowTheirMasters) {
       for (int step = 0; step < 20; ++step) {
         gradients.begin_step();
         gradients.begin_micro_batch();
-        const auto loss = tensors.matrix.to(at::kFloat).sum() + tensors.vector.sum() + tensors.slow.to(at::kFloat).sum();
+        const auto loss =
+            tensors.matrix.to(at::kFloat).sum() + tensors.vector.sum() + tensors.slow.to(at::kFloat).sum();
         loss.backward();
         gradients.end_micro_batch();
         gradients.end_step();

@@ -76,7 +76,8 @@ struct Trained {
 };
 
 inline std::vector<at::Tensor> random_gradients(RandomStream& random, double size) {
-  return {random_tensor(random, {7, 5}) * size, random_tensor(random, {9}) * size, random_tensor(random, {4, 4}) * size};
+  return {random_tensor(random, {7, 5}) * size, random_tensor(random, {9}) * size,
+          random_tensor(random, {4, 4}) * size};
 }
 
 }  // namespace hydra::optim

@@ -15,7 +15,7 @@ Json bench(const std::string& stage, std::int64_t steps) {
   options.context = 24;
   options.batch = 2;
   options.steps = steps;
-  return bench_step(test::tiny_config(true), options, at::kCPU, at::kFloat);
+  return bench_step(test::tiny_config(true), options, at::kCPU, at::kFloat, *dist::make_solo_communicator());
 }
 
 TEST(BenchStep, MedianOfTwoStepsIsTheirMean) {

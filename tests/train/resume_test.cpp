@@ -6,7 +6,6 @@
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/signals.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
-#include "hydrahead/io/safetensors.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/train/support_tiny.hpp"
 
@@ -17,17 +16,8 @@ using test::RandomRows;
 using test::run_stage;
 using test::RunOptions;
 using test::snapshot;
+using test::student_of;
 using test::Trace;
-
-// The tiny student with the weights of a checkpoint.
-model::Model student_of(const checkpoint::Checkpoint& saved) {
-  model::Model student = test::tiny_model(true, 99);
-  const auto file = io::SafetensorsFile::open(saved.model_dir() / "model.safetensors");
-  for (const model::Parameter& parameter : model::parameters(student)) {
-    parameter.tensor->copy_(file.load(parameter.name));
-  }
-  return student;
-}
 
 void expect_bit_identical(model::Model& a, model::Model& b, const std::string& what) {
   const auto first = snapshot(a), second = snapshot(b);

@@ -126,17 +126,18 @@ TEST(MicroBatch, RowsBecomeFlatTensors) {
 TEST(MicroBatch, AutoFitsTheMemoryAndCutsEvenly) {
   const model::ModelConfig config = test::tiny_config(true);
   Stage stage = test::tiny_stages(1, 32)[1];
-  EXPECT_EQ(choose_micro_batch(config, stage, 1, 4, true, 0), 32);  // 32 rows of 24 tokens: fewer than 4096
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 1}, 4, true, 0),
+            32);  // 32 rows of 24 tokens: fewer than 4096
   stage.schedule.context = 1024;
-  EXPECT_EQ(choose_micro_batch(config, stage, 1, 4, true, 0), 4);
-  EXPECT_EQ(choose_micro_batch(config, stage, 8, 4, true, 0), 4);
-  EXPECT_EQ(choose_micro_batch(config, stage, 12, 4, true, 0), 3);
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 1}, 4, true, 0), 4);
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 8}, 4, true, 0), 4);
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 12}, 4, true, 0), 3);
   // A device with room for 5 of 8 rows: two micro-batches of 4.
   const std::int64_t five = estimate_memory(config, stage, 5, 2).total();
-  EXPECT_EQ(choose_micro_batch(config, stage, 4, 2, false, five * 10 / 9 + 1000), 4);
-  EXPECT_THROW(choose_micro_batch(config, stage, 4, 2, false, 1000), UserError);
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 4}, 2, false, five * 10 / 9 + 1000), 4);
+  EXPECT_THROW(choose_micro_batch(config, stage, {optim::Shard::none, 4}, 2, false, 1000), UserError);
   stage.schedule.micro_batch = 6;
-  EXPECT_EQ(choose_micro_batch(config, stage, 4, 2, false, 1000), 6);
+  EXPECT_EQ(choose_micro_batch(config, stage, {optim::Shard::none, 4}, 2, false, 1000), 6);
 }
 
 TEST(MemoryEstimate, CountsEveryParameter) {

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "hydrahead/base/random.hpp"
 #include "hydrahead/io/safetensors.hpp"
@@ -95,6 +98,7 @@ Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher
                          [&](const checkpoint::RunState& at, const StepReport& report) {
                            trace.losses.push_back(report.losses.loss);
                            trace.parts.push_back(report.losses.parts);
+                           trace.documents.push_back(report.documents);
                            trace.norms.push_back(report.grad_norm);
                            trace.rates.push_back(report.rate);
                            if (options.after_step) {
@@ -125,6 +129,75 @@ std::map<std::string, at::Tensor> snapshot(model::Model& model) {
     copies[parameter.name] = parameter.tensor->detach().clone();
   }
   return copies;
+}
+
+double max_difference(const std::map<std::string, at::Tensor>& a, const std::map<std::string, at::Tensor>& b) {
+  double largest = 0;
+  for (const auto& [name, tensor] : a) {
+    largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
+  }
+  return largest;
+}
+
+std::vector<data::Row> rows_of(const data::RowSource& source, std::uint64_t count) {
+  std::vector<data::Row> rows;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    rows.push_back(source.row(i));
+  }
+  return rows;
+}
+
+model::Model student_of(const checkpoint::Checkpoint& saved) {
+  model::Model student = tiny_model(true, 99);
+  const auto dir = io::HfModelDir::open(saved.model_dir());
+  for (const model::Parameter& parameter : model::parameters(student)) {
+    parameter.tensor->copy_(dir.load(parameter.name));
+  }
+  return student;
+}
+
+void expect_same(const StageRun& a, const StageRun& b, double losses, double parameters, const std::string& what) {
+  const auto near = [&](double x, double y) { return std::abs(x - y) <= losses * std::max(1.0, std::abs(x)); };
+  ASSERT_EQ(a.trace.losses.size(), b.trace.losses.size()) << what;
+  for (std::size_t i = 0; i < a.trace.losses.size(); ++i) {
+    EXPECT_TRUE(near(a.trace.losses[i], b.trace.losses[i]))
+        << what << ", step " << i + 1 << ": " << a.trace.losses[i] << " and " << b.trace.losses[i];
+  }
+  ASSERT_EQ(a.trace.validations.size(), b.trace.validations.size()) << what;
+  for (std::size_t i = 0; i < a.trace.validations.size(); ++i) {
+    EXPECT_TRUE(near(a.trace.validations[i].loss, b.trace.validations[i].loss)) << what << ", validation " << i + 1;
+  }
+  EXPECT_LE(max_difference(a.parameters, b.parameters), parameters) << what;
+}
+
+StageRun run_ranks(const Stage& stage, const model::LoadOptions& types, int ranks, const data::RowSource& rows,
+                   const RunOptions& options, const std::optional<checkpoint::Checkpoint>& resume) {
+  const auto count = static_cast<std::size_t>(ranks);
+  std::vector<Trace> traces(count);
+  std::vector<std::map<std::string, at::Tensor>> parameters(count);
+  const auto body = [&](dist::Communicator& communicator) {
+    model::Model teacher = model::random_model(tiny_config(false), types, 7);
+    model::Model student = resume ? student_of(*resume) : model::random_model(tiny_config(true), types, 8);
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    traces[rank] = run_stage(stage, student, &teacher, rows, communicator, options, resume);
+    parameters[rank] = snapshot(student);
+  };
+  if (ranks == 1) {
+    body(*dist::make_solo_communicator());
+  } else {
+    dist::run_thread_ranks(ranks, body);
+  }
+  StageRun result{traces[0], parameters[0], {}};
+  result.documents.resize(traces[0].documents.size());
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    EXPECT_EQ(max_difference(parameters[0], parameters[rank]), 0.0) << stage.name << ", rank " << rank;
+    for (std::size_t step = 0; step < traces[rank].documents.size(); ++step) {
+      for (const std::string& document : traces[rank].documents[step]) {
+        EXPECT_TRUE(result.documents[step].insert(document).second) << document << " was read twice";
+      }
+    }
+  }
+  return result;
 }
 
 }  // namespace hydra::train::test

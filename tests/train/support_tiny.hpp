@@ -1,7 +1,9 @@
 #pragma once
 // A tiny random teacher, its hybrid and rows of random tokens: whole stages run in seconds.
 
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,6 +38,7 @@ std::vector<Stage> tiny_stages(std::int64_t steps, std::int64_t global_batch = 4
 struct Trace {
   std::vector<double> losses, norms, rates;
   std::vector<std::vector<double>> parts;
+  std::vector<std::vector<std::string>> documents;
   std::vector<LossReport> validations;
   std::vector<checkpoint::RunState> saved;
   TrainableSplit split;
@@ -58,5 +61,24 @@ Trace run_stage(const Stage& stage, model::Model& student, model::Model* teacher
 
 // Copies of all parameters by name.
 std::map<std::string, at::Tensor> snapshot(model::Model& model);
+double max_difference(const std::map<std::string, at::Tensor>& a, const std::map<std::string, at::Tensor>& b);
+
+std::vector<data::Row> rows_of(const data::RowSource& source, std::uint64_t count);
+
+// The tiny student with the weights of a checkpoint.
+model::Model student_of(const checkpoint::Checkpoint& saved);
+
+struct StageRun {
+  Trace trace;                                   // rank 0's
+  std::map<std::string, at::Tensor> parameters;  // the same on all ranks
+  std::vector<std::set<std::string>> documents;  // of each step, of all ranks
+};
+
+// Largest differences of the losses (validation included; of values above 1: relative) and of the parameters.
+void expect_same(const StageRun& a, const StageRun& b, double losses, double parameters, const std::string& what);
+
+// One stage with `ranks` threads, each with tiny models of its own (teacher 7, student 8, or the checkpoint's).
+StageRun run_ranks(const Stage& stage, const model::LoadOptions& types, int ranks, const data::RowSource& rows,
+                   const RunOptions& options, const std::optional<checkpoint::Checkpoint>& resume = std::nullopt);
 
 }  // namespace hydra::train::test

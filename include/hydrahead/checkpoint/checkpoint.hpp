@@ -1,8 +1,8 @@
 #pragma once
-// One checkpoint: <root>/step-NNNNNNNNNN/{model/, optimizer-NNNNN-of-NNNNN.safetensors, state.json, manifest.json}. Every
-// rank writes its part of model/ and a file of the optimizer. The directory appears by one rename after everything is
-// on disk; the manifest, written last, holds size and SHA-256 of every file. A directory without a manifest is no
-// checkpoint.
+// One checkpoint: <root>/step-NNNNNNNNNN/{model/, optimizer-NNNNN-of-NNNNN.safetensors, state.json, manifest.json}.
+// Every rank writes its part of model/ and a file of the optimizer. The directory appears by one rename after
+// everything is on disk; the manifest, written last, holds size and SHA-256 of every file. A directory without a
+// manifest is no checkpoint.
 
 #include <cstdint>
 #include <filesystem>

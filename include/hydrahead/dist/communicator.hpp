@@ -43,10 +43,10 @@ std::unique_ptr<Communicator> make_solo_communicator();
 // Runs body(communicator) on `ranks` threads; the first exception ends all ranks and is rethrown.
 void run_thread_ranks(int ranks, const std::function<void(Communicator&)>& body);
 
-bool any_rank(Communicator& communicator, bool value);                                     // logical OR over ranks
+bool any_rank(Communicator& communicator, bool value);                                       // logical OR over ranks
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);  // in order of the ranks
-// Runs `action` on every rank. If it throws on some rank, all ranks throw: the others an exception of the same kind that
-// names the rank.
+// Runs `action` on every rank. If it throws on some rank, all ranks throw: the others an exception of the same kind
+// that names the rank.
 void run_together(Communicator& communicator, const std::function<void()>& action);
 // Throws on every rank if the text differs between ranks, naming `what` and a rank that differs.
 void require_same_on_all_ranks(Communicator& communicator, const std::string& what, const std::string& text);

@@ -46,6 +46,10 @@ class RecordStore {
   // Reads what is there, drops a torn last line, merges the files of an earlier run's ranks. UserError: other settings
   // (each differing key is named), a line that is no record, a used directory without records.
   RecordStore(std::filesystem::path dir, Json settings, dist::Communicator& communicator);
+  RecordStore(const RecordStore&) = delete;
+  RecordStore& operator=(const RecordStore&) = delete;
+  // Without a single record nothing is left behind: the run was refused before its first answer.
+  ~RecordStore();
 
   // Samples that were there before: none of them is computed again.
   const std::map<std::string, SampleRecord>& done() const { return done_; }
@@ -57,7 +61,9 @@ class RecordStore {
   std::filesystem::path dir_;
   Json settings_;
   dist::Communicator& communicator_;
+  bool new_dir_;
   std::map<std::string, SampleRecord> done_;
+  bool empty_;
   std::filesystem::path own_path_;
   std::ofstream own_file_;
 };

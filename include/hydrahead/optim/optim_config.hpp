@@ -19,6 +19,7 @@ void describe(config::Binder& binder, OptimizerConfig& value);
 // What the ranks of a data-parallel job split between them instead of each keeping it whole: masters and moments, then
 // also gradients. `parameters` is a word of the config only.
 enum class Shard { none, optimizer, gradients, parameters };
+const char* shard_name(Shard shard);
 
 enum class Schedule { cosine, constant };
 

@@ -30,8 +30,10 @@ struct RunDirectory {
 // device, the number of ranks, micro-batches, evaluation, and later stages. stage "": those of the conversion.
 std::string deciding_settings(const RunConfig& config, const std::string& stage);
 
-// Each key in which two YAML texts of the same tree differ: "stages.align.lr.peak: 0.002, before 0.001".
-std::vector<std::string> setting_differences(const std::string& before, const std::string& after);
+// Each key in which two YAML texts of the same tree differ: "stages.align.lr.peak: 0.002, before 0.001"; `word` is said
+// of the first text.
+std::vector<std::string> setting_differences(const std::string& before, const std::string& after,
+                                             const std::string& word = "before");
 
 // Whether the directory may be used for a run of `config`, before anything is computed or written (UserError if not): a
 // new run needs a new or empty directory; `resume` continues a run, and starts one where there is none; `only_stage`

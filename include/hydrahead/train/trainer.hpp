@@ -26,14 +26,14 @@ struct LossReport {
 
 struct StepReport {
   LossReport losses;
-  double grad_norm = 0.0;                    // before clipping
-  double rate = 0.0;                         // given to the optimizer, before lr.scale
-  bool skipped = false;                      // non-finite gradients on some rank: no update
-  std::int64_t counted = 0;                  // positions that the loss was divided by
-  double seconds = 0.0;                      // of the whole step
-  double data_seconds = 0.0;                 // of it waiting for rows
-  double communication_seconds = 0.0;        // of it with nothing to do but to wait for collectives
-  std::vector<std::string> documents;        // of this rank's rows
+  double grad_norm = 0.0;              // before clipping
+  double rate = 0.0;                   // given to the optimizer, before lr.scale
+  bool skipped = false;                // non-finite gradients on some rank: no update
+  std::int64_t counted = 0;            // positions that the loss was divided by
+  double seconds = 0.0;                // of the whole step
+  double data_seconds = 0.0;           // of it waiting for rows
+  double communication_seconds = 0.0;  // of it with nothing to do but to wait for collectives
+  std::vector<std::string> documents;  // of this rank's rows
 };
 
 // What a checkpoint stores beside the state.
