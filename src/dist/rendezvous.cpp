@@ -1,9 +1,13 @@
 #include "rendezvous.hpp"
 
+#include <c10/util/Flags.h>
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "hydrahead/base/error.hpp"
+
+C10_DECLARE_int(caffe2_log_level);
 
 namespace hydra::dist {
 namespace {
@@ -26,6 +30,7 @@ Store open_store(const LaunchEnv& env, int timeout_seconds) {
   options.isServer = env.rank == 0 && !env.agent_store;
   options.waitWorkers = false;  // join() waits, and knows who is missing
   options.timeout = std::chrono::seconds(timeout_seconds);
+  FLAGS_caffe2_log_level = 2;  // errors: a store that goes away is reported by us, not by a stack trace
   try {
     return c10::make_intrusive<c10d::PrefixStore>(env.store_prefix,
                                                   c10::make_intrusive<c10d::TCPStore>(env.master_address, options));

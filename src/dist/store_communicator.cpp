@@ -83,13 +83,26 @@ class StoreCommunicator : public Communicator {
     return detail::concat("c/", number, '/', from, '/', to, '/', piece);
   }
 
-  // `parts`: one tensor for each rank, or one for all of them. Returns what each rank has for this one.
+  // `parts`: one tensor for each rank, or one for all of them. Returns what each rank has for this one. Should another
+  // rank be missing, the watchdog ends the process.
   std::vector<at::Tensor> exchange(const std::string& name, const std::vector<at::Tensor>& parts) {
     const at::NoGradGuard no_grad;
     const auto begin = std::chrono::steady_clock::now();
     const auto over = std::make_shared<std::atomic<bool>>(false);
     watchdog_.watch({name, [] { return true; }, [over] { return over->load(); }});
     ++number_;
+    std::vector<at::Tensor> all;
+    try {
+      all = put_and_take(parts);
+    } catch (const c10::Error&) {
+      throw Error(Watchdog::store_is_gone(number_, name));
+    }
+    over->store(true);
+    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return all;
+  }
+
+  std::vector<at::Tensor> put_and_take(const std::vector<at::Tensor>& parts) {
     const bool one_for_all = parts.size() == 1;
     std::vector<std::string> mine;
     for (int to = 0; to < static_cast<int>(parts.size()); ++to) {
@@ -106,8 +119,6 @@ class StoreCommunicator : public Communicator {
     for (const std::string& old : std::exchange(written_, std::move(mine))) {
       store_->deleteKey(old);
     }
-    over->store(true);
-    waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return all;
   }
 

@@ -62,6 +62,11 @@ void Watchdog::end_process(int status, const std::string& reason) {
   std::_Exit(status);
 }
 
+std::string Watchdog::store_is_gone(std::int64_t number, const std::string& name) {
+  return detail::concat("rank 0, which serves the meeting point, has ended; this rank waits in collective ", number,
+                        " (", name, ")");
+}
+
 void Watchdog::work() {
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, kTick, [this] { return stop_; })) {
@@ -93,9 +98,7 @@ void Watchdog::look() {
   }
   if (store_lost_ && pending &&
       Clock::now() - std::max(*store_lost_, pending->since.value_or(*store_lost_)) > kStoreGrace) {
-    end_(stop_requested() ? kStopped : kFailed,
-         detail::concat("rank 0, which serves the meeting point, has ended; this rank waits in collective ",
-                        pending->number, " (", pending->collective.name, ")"));
+    end_(stop_requested() ? kStopped : kFailed, store_is_gone(pending->number, pending->collective.name));
   }
 }
 

@@ -36,6 +36,9 @@ class Watchdog {
 
   void watch(Collective collective);
 
+  // Said where the store does not answer.
+  static std::string store_is_gone(std::int64_t number, const std::string& name);
+
  private:
   using Clock = std::chrono::steady_clock;
   struct Pending {
