@@ -8,6 +8,7 @@
 #include "bench_verbs.hpp"
 #include "gdn_kernel_option.hpp"
 #include "hydrahead/base/files.hpp"
+#include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/model/device.hpp"
 #include "hydrahead/train/bench_step.hpp"
 #include "verbs.hpp"
@@ -17,7 +18,7 @@ namespace hydra::tools {
 namespace {
 
 struct Options {
-  std::string model, shape, json, device = "auto", precision = "auto", recompute;
+  std::string model, shape, json, device = "auto", precision = "auto", recompute, shard = "none";
   double fa_ratio = 0.25;
   train::BenchOptions bench;
 };
@@ -39,14 +40,28 @@ model::ModelConfig hybrid_of(const Options& options) {
   return config;
 }
 
+optim::Shard shard_of(const std::string& word) {
+  return word == "optimizer"   ? optim::Shard::optimizer
+         : word == "gradients" ? optim::Shard::gradients
+                               : optim::Shard::none;
+}
+
 void run(const Options& options) {
   const model::ModelConfig hybrid = hybrid_of(options);
   train::BenchOptions bench = options.bench;
   bench.recompute_set = !options.recompute.empty();
   bench.recompute = options.recompute == "on";
-  const model::LoadOptions load = model::inference_options(options.device, options.precision);
-  const Json record = train::bench_step(hybrid, bench, load.device, load.compute_type);
-  report_bench(record, train::bench_text(record), options.json);
+  model::LoadOptions load = model::inference_options(options.device, options.precision);
+  const dist::LaunchEnv env = dist::read_launch_env();
+  if (load.device.is_cuda()) {
+    load.device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(dist::device_index(env)));
+  }
+  const auto communicator = dist::make_communicator(env, load.device);
+  bench.shard = shard_of(options.shard);
+  const Json record = train::bench_step(hybrid, bench, load.device, load.compute_type, *communicator);
+  if (env.rank == 0) {
+    report_bench(record, train::bench_text(record), options.json);
+  }
 }
 
 }  // namespace
@@ -74,6 +89,8 @@ void add_bench(CLI::App& app, int&) {
   step->add_option("--steps", options->bench.steps, "Timed steps, after the first one")->check(CLI::PositiveNumber);
   step->add_option("--fa-ratio", options->fa_ratio, "Share of heads with full attention")->check(CLI::Range(0.0, 1.0));
   step->add_flag("--teacher", options->bench.teacher_prefill, "Prefill of the full-attention teacher");
+  step->add_option("--shard", options->shard, "none, optimizer or gradients: what ranks started by `launch` split")
+      ->check(CLI::IsMember({"none", "optimizer", "gradients"}));
   step->add_option("--recompute", options->recompute, "on or off (default: as the stage has it)")
       ->check(CLI::IsMember({"on", "off"}));
   step->add_option("--device", options->device, "auto, cpu or cuda");

@@ -26,8 +26,12 @@ void run(const Options& options) {
   const train::RunConfig config = train::read_run_config(options.config, options.overrides);
   const dist::LaunchEnv env = dist::read_launch_env();
   const at::Device device = train::device_of_rank(config.device, env);
-  if (options.dry_run) {
-    std::cout << train::describe_run(config, env.world_size, device);
+  if (options.dry_run) {  // one process describes a job of any number of ranks
+    const int ranks = env.world_size > 1 ? env.world_size : static_cast<int>(config.parallel.data);
+    const std::string text = train::describe_run(config, ranks, device);
+    if (env.rank == 0) {
+      std::cout << text;
+    }
     return;
   }
   install_stop_signals(config.checkpoint.signal);

@@ -8,6 +8,7 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
+#include "hydrahead/train/bench_step.hpp"
 #include "hydrahead/train/memory_estimate.hpp"
 #include "hydrahead/train/micro_batch.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -148,6 +149,40 @@ TEST(MemoryEstimate, CountsEveryParameter) {
     EXPECT_EQ(counts.all, element_count(split.trained) + element_count(split.frozen)) << stage.name;
     EXPECT_EQ(counts.trained, element_count(split.trained)) << stage.name;
     EXPECT_EQ(counts.teacher, stage.needs_teacher ? element_count(model::parameters(teacher)) : 0) << stage.name;
+  }
+}
+
+// Peaks that runs of 16,384 and 32,768 tokens a micro-batch reached on an H200 (docs/results.md, qwen3-mini).
+TEST(MemoryEstimate, IsNearWhatWasMeasured) {
+  model::ModelConfig mini;
+  mini.base = bench_shape("qwen3-mini");
+  mini.hybrid = model::HybridConfig{};
+  mini.plan = model::plan_by_rule({}, mini.base, 0);
+  const auto expect_near = [&](const Stage& stage, std::int64_t micro_batch, double gibibytes) {
+    const std::int64_t estimate = estimate_memory(mini, stage, micro_batch, 2).total();
+    EXPECT_NEAR(static_cast<double>(estimate) / (1 << 30), gibibytes, 0.1 * gibibytes) << stage.name;
+  };
+  AlignStage align;
+  align.schedule.context = 512;
+  DistillStage distill;
+  distill.schedule.context = 512;
+  LongContextStage long_context;
+  long_context.schedule.context = 8192;
+  long_context.recompute = false;
+  expect_near(align_stage(align), 32, 0.73);
+  expect_near(distill_stage(distill, 0), 32, 3.87);
+  expect_near(long_context_stage(long_context, model::LogScaleMode::off), 4, 7.12);
+}
+
+TEST(MemoryEstimate, ShardsTakeLess) {
+  const model::ModelConfig config = test::tiny_config(true);
+  for (const Stage& stage : test::tiny_stages(1)) {
+    const auto total = [&](optim::Shard shard, int ranks) {
+      return estimate_memory(config, stage, 1, 2, {shard, ranks}).total();
+    };
+    EXPECT_EQ(total(optim::Shard::none, 1), total(optim::Shard::gradients, 1)) << stage.name;
+    EXPECT_LT(total(optim::Shard::optimizer, 8), total(optim::Shard::none, 8)) << stage.name;
+    EXPECT_LT(total(optim::Shard::gradients, 8), total(optim::Shard::gradients, 2)) << stage.name;
   }
 }
 
