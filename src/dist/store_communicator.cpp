@@ -27,8 +27,7 @@ class StoreCommunicator : public Communicator {
         rank_(env.rank),
         size_(env.world_size),
         watchdog_(store_->clone(), env, env.rank == 0 && !env.agent_store, timeout_seconds) {
-    // The watchdog knows the deadline and who is missing; this one only backs it up.
-    store_->setTimeout(std::chrono::seconds(2 * timeout_seconds + 60));
+    store_->setTimeout(std::chrono::hours(24 * 20));  // the watchdog knows when to give up; poll's limit is 24 days
   }
 
   int rank() const override { return rank_; }

@@ -1,5 +1,6 @@
 #include "watchdog.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
@@ -27,6 +28,7 @@ Watchdog::Watchdog(Store store, const LaunchEnv& env, bool serves_store, int tim
       serves_store_(serves_store),
       timeout_seconds_(timeout_seconds),
       end_(std::move(end)),
+      seen_(static_cast<std::size_t>(env.world_size)),
       thread_([this] { work(); }) {}
 
 Watchdog::~Watchdog() {
@@ -36,12 +38,15 @@ Watchdog::~Watchdog() {
   }
   changed_.notify_all();
   thread_.join();
+  for (const Pending& pending : pending_) {  // begun: other ranks need not wait for this one there
+    come_to(pending);
+  }
   try {
     publish(/*left=*/true);
     const auto deadline = Clock::now() + kGoodbye;
     const auto somebody_stays = [&] {
-      const std::vector<Status> all = statuses();
-      return std::any_of(all.begin(), all.end(), [](const Status& status) { return !status.left; });
+      read_statuses();
+      return std::any_of(seen_.begin(), seen_.end(), [](const Seen& rank) { return !rank.status.left; });
     };
     while (serves_store_ && Clock::now() < deadline && somebody_stays()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -53,7 +58,6 @@ Watchdog::~Watchdog() {
 
 void Watchdog::watch(Collective collective) {
   const std::lock_guard lock(mutex_);
-  last_name_ = collective.name;
   pending_.push_back({std::move(collective), ++begun_, std::nullopt});
 }
 
@@ -86,11 +90,12 @@ void Watchdog::look() {
   }
   try {
     if (!store_lost_) {
-      ++beat_;
+      ++own_.beat;
       publish(/*left=*/false);
       pass_on_stop();
+      read_statuses();
       if (pending) {
-        require_others_present(*pending);
+        require_others(*pending);
       }
     }
   } catch (const std::exception&) {
@@ -102,40 +107,50 @@ void Watchdog::look() {
   }
 }
 
-// The oldest collective that is not over and that this rank has come to.
+void Watchdog::come_to(const Pending& pending) {
+  own_.number = pending.number;
+  own_.name = pending.collective.name;
+}
+
+// The oldest collective that is not over, if this rank has come to it.
 std::optional<Watchdog::Pending> Watchdog::oldest() {
   const std::lock_guard lock(mutex_);
   while (!pending_.empty() && pending_.front().collective.over()) {
+    come_to(pending_.front());
     pending_.pop_front();
   }
   if (pending_.empty() || !pending_.front().collective.reached()) {
     return std::nullopt;
   }
   Pending& front = pending_.front();
+  come_to(front);
   front.since = front.since ? front.since : Clock::now();
   return front;
 }
 
-void Watchdog::publish(bool left) {
-  std::string text;
-  {
-    const std::lock_guard lock(mutex_);
-    text = detail::concat(begun_, ' ', beat_, ' ', left ? 1 : 0, ' ', last_name_);
+// Of the collective `number`, should it still be under way.
+void Watchdog::restart_clock(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  if (!pending_.empty() && pending_.front().number == number) {
+    pending_.front().since = Clock::now();
   }
-  store_->set(status_key(rank_), text);
 }
 
-std::vector<Watchdog::Status> Watchdog::statuses() {
-  std::vector<Status> all(static_cast<std::size_t>(size_));
+void Watchdog::publish(bool left) {
+  store_->set(status_key(rank_), detail::concat(own_.number, ' ', own_.beat, ' ', left ? 1 : 0, ' ', own_.name));
+}
+
+void Watchdog::read_statuses() {
   for (int rank = 0; rank < size_; ++rank) {
-    if (!store_->check({status_key(rank)})) {
-      continue;
+    Seen& seen = seen_[static_cast<std::size_t>(rank)];
+    Status status;
+    if (store_->check({status_key(rank)})) {
+      std::istringstream text(store_->get_to_str(status_key(rank)));
+      text >> status.number >> status.beat >> status.left >> status.name;
     }
-    std::istringstream text(store_->get_to_str(status_key(rank)));
-    Status& status = all[static_cast<std::size_t>(rank)];
-    text >> status.number >> status.beat >> status.left >> status.name;
+    seen.changed = status.beat == seen.status.beat ? seen.changed : Clock::now();
+    seen.status = status;
   }
-  return all;
 }
 
 // A signal that reached one rank stops all of them.
@@ -152,40 +167,43 @@ void Watchdog::pass_on_stop() {
   }
 }
 
-void Watchdog::require_others_present(const Pending& pending) {
-  const std::vector<Status> all = statuses();
+void Watchdog::require_others(const Pending& pending) {
+  const auto timeout = std::chrono::seconds(timeout_seconds_);
+  const auto now = Clock::now();
+  const std::string waits =
+      detail::concat("this rank waits for it in collective ", pending.number, " (", pending.collective.name, ")");
+  std::string late;
   for (int rank = 0; rank < size_; ++rank) {
-    const Status& status = all[static_cast<std::size_t>(rank)];
+    const auto& [status, changed] = seen_[static_cast<std::size_t>(rank)];
+    if (rank == rank_) {
+      continue;
+    }
     if (status.left && status.number < pending.number) {
       end_(stop_requested() ? kStopped : kFailed,
-           detail::concat("rank ", rank, " has ended after collective ", status.number, " (", status.name,
-                          "); this rank waits for it in collective ", pending.number, " (", pending.collective.name,
-                          ")"));
+           detail::concat("rank ", rank, " has ended after ", status.text(), "; ", waits));
       return;
     }
-  }
-  if (Clock::now() - *pending.since > std::chrono::seconds(timeout_seconds_)) {
-    end_(kFailed, detail::concat("collective ", pending.number, " (", pending.collective.name,
-                                 ") did not complete within ", timeout_seconds_, " s: ", missing_ranks(pending)));
-  }
-}
-
-// Whose status does not change any more, else who has not begun the collective.
-std::string Watchdog::missing_ranks(const Pending& pending) {
-  const std::vector<Status> before = statuses();
-  std::this_thread::sleep_for(4 * kTick);
-  const std::vector<Status> after = statuses();
-  std::string text;
-  for (int rank = 0; rank < size_; ++rank) {
-    const Status& status = after[static_cast<std::size_t>(rank)];
-    const bool silent = status.beat == before[static_cast<std::size_t>(rank)].beat;
-    if (rank != rank_ && (silent || status.number < pending.number)) {
-      text += detail::concat(text.empty() ? "" : "; ", "rank ", rank,
-                             silent ? " does not answer, it was last seen at" : " is at", " collective ", status.number,
-                             " (", status.name, ")");
+    if (!status.left && now - changed > timeout) {
+      end_(kFailed, detail::concat("rank ", rank, " does not answer since ", timeout_seconds_, " s, when it was at ",
+                                   status.text(), "; ", waits));
+      return;
+    }
+    if (status.number < pending.number) {
+      late += detail::concat(late.empty() ? "" : ", ", "rank ", rank, " at ", status.text());
     }
   }
-  return text.empty() ? "all ranks have come to it" : text;
+  if (now - *pending.since <= timeout) {
+    return;
+  }
+  if (late.empty()) {
+    end_(kFailed,
+         detail::concat("collective ", pending.number, " (", pending.collective.name, ") did not complete within ",
+                        timeout_seconds_, " s, although all ranks have come to it"));
+    return;
+  }
+  log_warning("waited ", timeout_seconds_, " s in collective ", pending.number, " (", pending.collective.name, ") for ",
+              late);
+  restart_clock(pending.number);
 }
 
 }  // namespace hydra::dist

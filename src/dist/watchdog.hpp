@@ -2,8 +2,9 @@
 // Ends this rank when a collective cannot complete because another rank is gone, and says which one. A thread looks at
 // the collectives under way, tells the other ranks through the store where this one is, and passes a stop signal that
 // reached one rank on to all. A thread is needed because the main one may wait in the driver for a kernel that will
-// never end.
+// never end. A rank that lives but is late has work of its own (rank 0 converts and tokenizes): it is waited for.
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -11,7 +12,9 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "hydrahead/base/error.hpp"
 #include "rendezvous.hpp"
 
 namespace hydra::dist {
@@ -47,21 +50,27 @@ class Watchdog {
     std::optional<Clock::time_point> since;  // when this rank came to it
   };
   struct Status {
-    std::int64_t number = 0;  // of the last collective begun
+    std::int64_t number = 0;  // of the last collective that the rank came to
     std::int64_t beat = 0;    // grows while the process lives
     std::string name = "none";
     bool left = false;
+    std::string text() const { return detail::concat("collective ", number, " (", name, ")"); }
+  };
+  struct Seen {
+    Status status;
+    Clock::time_point changed = Clock::now();  // when the beat was another one
   };
 
   static void end_process(int status, const std::string& reason);
   void work();
   void look();
   std::optional<Pending> oldest();
+  void come_to(const Pending& pending);
   void publish(bool left);
-  std::vector<Status> statuses();
+  void read_statuses();
   void pass_on_stop();
-  void require_others_present(const Pending& pending);
-  std::string missing_ranks(const Pending& pending);
+  void require_others(const Pending& pending);
+  void restart_clock(std::int64_t number);
 
   const Store store_;
   const int rank_, size_;
@@ -73,10 +82,10 @@ class Watchdog {
   std::condition_variable changed_;
   std::deque<Pending> pending_;
   std::int64_t begun_ = 0;
-  std::string last_name_ = "none";
   bool stop_ = false;
 
-  std::int64_t beat_ = 0;  // from here on: the watchdog's thread only
+  Status own_;  // from here on: the watchdog's thread only
+  std::vector<Seen> seen_;
   bool stop_announced_ = false;
   std::optional<Clock::time_point> store_lost_;
   std::thread thread_;

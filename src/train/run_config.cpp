@@ -14,11 +14,13 @@ void describe(config::Binder& binder, ParallelConfig& value) {
                  {Shard::parameters, "parameters"}},
                 {"What is split over the data ranks in place of being kept whole by each: fp32 masters and moments "
                  "(optimizer), also gradients (gradients)."});
-  binder.field("timeout", value.timeout,
-               {.text = "Longest wait for another rank, at the start and in a collective; then the rank ends.",
-                .unit = "seconds",
-                .min = 1,
-                .max = 1000000});
+  binder.field(
+      "timeout", value.timeout,
+      {.text = "Longest wait for the other ranks at the start, then for one that does not answer any more; after "
+               "it the rank ends. One that answers and is late is waited for.",
+       .unit = "seconds",
+       .min = 1,
+       .max = 1000000});
 }
 
 void describe(config::Binder& binder, CheckpointConfig& value) {

@@ -38,6 +38,11 @@ RunLog::RunLog(const std::filesystem::path& run_dir, const LogConfig& config, di
   if (communicator.rank() != 0) {
     return;
   }
+  // A run that more ranks began has files that nobody continues: their later steps are read again by others.
+  const auto file_of_rank = [&](int rank) { return run_dir / detail::concat("documents.rank", rank, ".jsonl"); };
+  for (int rank = communicator.size(); std::filesystem::exists(file_of_rank(rank)); ++rank) {
+    metrics::JsonlSink(file_of_rank(rank), last_step > 0 ? last_step : -1);
+  }
   metrics::RecorderOptions options;
   options.last_step = last_step > 0 ? last_step : -1;
   options.tensorboard = config.tensorboard;

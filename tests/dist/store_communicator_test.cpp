@@ -100,7 +100,7 @@ std::vector<Store> stores_of(const std::vector<LaunchEnv>& envs) {
   return stores;
 }
 
-TEST(Watchdog, NamesTheRankThatDoesNotAnswerAndTheOneThatIsLate) {
+TEST(Watchdog, ARankThatDoesNotAnswerIsNamed) {
   const auto envs = ranks_of(3);
   const auto stores = stores_of(envs);  // rank 2 never says anything
   Ending first, second;
@@ -112,8 +112,26 @@ TEST(Watchdog, NamesTheRankThatDoesNotAnswerAndTheOneThatIsLate) {
   EXPECT_EQ(status, 1);
   EXPECT_EQ(
       reason,
-      "collective 2 (reduce_scatter) did not complete within 1 s: rank 1 is at collective 0 (none); rank 2 does not "
-      "answer, it was last seen at collective 0 (none)");
+      "rank 2 does not answer since 1 s, when it was at collective 0 (none); this rank waits for it in collective "
+      "2 (reduce_scatter)");
+}
+
+TEST(Watchdog, ARankThatIsLateIsWaitedForWithAWarning) {
+  const auto envs = ranks_of(2);
+  const auto stores = stores_of(envs);
+  Ending ending, unused;
+  testing::internal::CaptureStderr();
+  Watchdog late(stores[1], envs[1], false, 1, unused.end());
+  Watchdog waits(stores[0], envs[0], false, 1, ending.end());
+  waits.watch(ending.waiting("all_gather"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2700));
+  EXPECT_FALSE(ending.over);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("waited 1 s in collective 1 (all_gather) for rank 1 at collective 0 (none)"), std::string::npos)
+      << text;
+  late.watch(unused.waiting("all_gather"));  // now both are in it, and it does not complete
+  EXPECT_EQ(ending.told.get_future().get().second,
+            "collective 1 (all_gather) did not complete within 1 s, although all ranks have come to it");
 }
 
 TEST(Watchdog, ARankThatHasEndedIsNoticedAtOnce) {

@@ -36,9 +36,9 @@ constexpr int kDefaultTimeoutSeconds = 300;
 
 // Solo for one rank; else NCCL on a CUDA device, the meeting point's store on CPUs. All ranks have joined when it
 // returns; a UserError after `timeout_seconds` names the address, the port and the missing ranks, another one two ranks
-// on the same CUDA device. From then on a thread watches the collectives: where one does not complete within
-// `timeout_seconds`, or a rank it waits for has ended, the process ends with exit status 1 and a message that names the
-// collective and the rank (75 if a stop signal came).
+// on the same CUDA device. From then on a thread watches the collectives: where a rank that is waited for has ended, or
+// has not answered for `timeout_seconds`, the process ends with exit status 1 (75 if a stop signal came) and a message
+// that names the rank and the collective.
 std::unique_ptr<Communicator> make_communicator(const LaunchEnv& env, const c10::Device& device,
                                                 int timeout_seconds = kDefaultTimeoutSeconds);
 
