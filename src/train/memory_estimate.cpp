@@ -72,31 +72,37 @@ std::int64_t layer_temporaries(const model::Qwen3Config& base, const LayerShape&
   return std::max(mlp, attention);
 }
 
-// Weights, gradients, moments. Whole gradients stay where they are not sharded; else they exist for the layers that are
-// in their backward pass or being reduced, and for the embedding, whose gradient is complete last.
-void add_parameters(MemoryEstimate& estimate, const model::ModelConfig& hybrid, const Stage& stage,
-                    std::int64_t compute_bytes, const Sharding& sharding) {
-  const ParameterCounts counts = parameter_counts(hybrid, stage);
+bool shards_gradients(const Sharding& sharding) {
+  return sharding.ranks > 1 && sharding.shard == optim::Shard::gradients;
+}
+
+// Weights, gradients and moments that stay.
+void add_parameters(MemoryEstimate& estimate, const ParameterCounts& counts, std::int64_t compute_bytes,
+                    const Sharding& sharding) {
   const std::int64_t ranks = sharding.ranks;
-  const bool sharded = ranks > 1 && sharding.shard != optim::Shard::none;
-  const std::int64_t parts = sharded ? ranks : 1;
-  const bool copies = compute_bytes < kMasterBytes;
-  const std::int64_t frozen = counts.all - counts.trained;
-  estimate.weights = frozen * kMasterBytes;
-  if (copies) {
-    estimate.weights += counts.trained * (compute_bytes + kMasterBytes / parts);
-  } else {
-    estimate.weights += counts.trained * kMasterBytes;
-  }
-  estimate.moments = 2 * counts.trained * kMasterBytes / parts;
-  estimate.gradients = kMasterBytes * counts.trained * (ranks > 1 ? ranks + 1 : 1) / (ranks > 1 ? ranks : 1);
-  if (sharded && sharding.shard == optim::Shard::gradients) {
-    const bool attention_only = trains_attention_only(stage);
+  const std::int64_t parts = sharding.shard == optim::Shard::none ? 1 : ranks;
+  const std::int64_t masters = counts.trained * kMasterBytes;
+  const bool copies = compute_bytes < kMasterBytes;  // else masters are what the model computes with, whole
+  estimate.weights = (counts.all - counts.trained) * kMasterBytes;
+  estimate.weights += copies ? counts.trained * compute_bytes + masters / parts : masters;
+  estimate.moments = 2 * masters / parts;
+  estimate.gradients = (shards_gradients(sharding) ? 0 : masters) + (ranks > 1 ? masters / ranks : 0);
+}
+
+// Whole gradients that exist for a while where they are sharded: of a layer in its backward pass and two in reduction,
+// and of the embedding, which is complete last.
+struct WholeGradients {
+  std::int64_t layers = 0, embedding = 0;
+};
+WholeGradients whole_gradients(const model::ModelConfig& hybrid, const Stage& stage, const ParameterCounts& counts,
+                               const Sharding& sharding) {
+  WholeGradients whole;
+  if (shards_gradients(sharding)) {
     const std::int64_t embedding = hybrid.base.vocab_size * hybrid.base.hidden_size;
-    const std::int64_t layer = (counts.trained - (attention_only ? 0 : embedding)) / hybrid.base.layers;
-    const std::int64_t live = attention_only ? 3 * layer : std::max(embedding + 3 * layer, 2 * embedding);
-    estimate.gradients = kMasterBytes * (counts.trained / ranks + live);
+    whole.embedding = trains_attention_only(stage) ? 0 : kMasterBytes * embedding;
+    whole.layers = 3 * (kMasterBytes * counts.trained - whole.embedding) / hybrid.base.layers;
   }
+  return whole;
 }
 
 }  // namespace
@@ -116,31 +122,36 @@ ParameterCounts parameter_counts(const model::ModelConfig& hybrid, const Stage& 
 MemoryEstimate estimate_memory(const model::ModelConfig& hybrid, const Stage& stage, std::int64_t micro_batch,
                                std::int64_t compute_bytes, const Sharding& sharding) {
   const model::Qwen3Config& base = hybrid.base;
+  const ParameterCounts counts = parameter_counts(hybrid, stage);
   MemoryEstimate estimate;
-  add_parameters(estimate, hybrid, stage, compute_bytes, sharding);
-  estimate.teacher = parameter_counts(hybrid, stage).teacher * compute_bytes;
+  add_parameters(estimate, counts, compute_bytes, sharding);
+  estimate.teacher = counts.teacher * compute_bytes;
 
   const LayerShape layer = layer_shape(hybrid);
   const std::int64_t tokens = micro_batch * stage.schedule.context;
   const std::int64_t stream = compute_bytes * layer.hidden;
   const std::int64_t attention = attention_bytes(base, layer, compute_bytes);
   const std::int64_t tables = 4 * base.head_dim + 32;  // cosines and sines in fp32, ids, labels, positions
-  const std::int64_t temporaries = layer_temporaries(base, layer, compute_bytes);
+  const WholeGradients whole = whole_gradients(hybrid, stage, counts, sharding);
+  const std::int64_t in_backward = whole.layers + tokens * layer_temporaries(base, layer, compute_bytes);
   if (stage.layer_losses) {
     // One layer's attention at a time, beside the teacher's stream, its output, and the fp32 error with its gradient.
     estimate.activations = tokens * (tables + attention + 3 * stream);
-    estimate.temporaries = tokens * std::max(temporaries, 16 * layer.hidden + stream);
+    estimate.temporaries = std::max(in_backward, tokens * (16 * layer.hidden + stream));
     return estimate;
   }
   const std::int64_t kept = attention + mlp_bytes(layer, compute_bytes);
   const std::int64_t teacher_hidden = stage.needs_teacher ? stream : 0;
   estimate.activations = tokens * (tables + 2 * stream + teacher_hidden +
                                    (stage.recompute ? base.layers * stream + kept : base.layers * kept));
-  // fp32 logits of both models, the gradient in the compute type (fp32: in place on CUDA, a softmax and it on the CPU),
-  // and the fp32 gradient of the head; or a layer's temporaries.
+  // The loss: fp32 logits of both models, the gradient in the compute type (fp32: in place on CUDA, a softmax and it on
+  // the CPU), and the fp32 gradient of the head. Then a layer's backward pass. Then, without activations, the
+  // embedding's gradient and its copy for the reduction.
   const std::int64_t models = stage.needs_teacher ? 2 : 1;
   const std::int64_t logits = std::min(stage.loss_chunk, tokens) * base.vocab_size * (4 * models + compute_bytes);
-  estimate.temporaries = std::max(logits + kMasterBytes * base.vocab_size * base.hidden_size, tokens * temporaries);
+  estimate.temporaries =
+      std::max({logits + kMasterBytes * base.vocab_size * base.hidden_size, whole.embedding + in_backward,
+                whole.layers + 2 * whole.embedding - estimate.activations});
   return estimate;
 }
 
