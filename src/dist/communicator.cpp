@@ -39,6 +39,7 @@ class SoloCommunicator : public Communicator {
 // One tensor a rank, like `mine`.
 std::vector<at::Tensor> gathered(Communicator& communicator, const at::Tensor& mine) {
   std::vector<at::Tensor> all;
+  all.reserve(static_cast<std::size_t>(communicator.size()));
   for (int rank = 0; rank < communicator.size(); ++rank) {
     all.push_back(at::empty_like(mine));
   }

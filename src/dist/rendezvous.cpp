@@ -16,6 +16,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 std::vector<std::string> keys_of_ranks(const std::string& name, int ranks) {
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     keys.push_back(name + "/" + std::to_string(rank));
   }

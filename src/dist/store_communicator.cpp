@@ -52,6 +52,7 @@ class StoreCommunicator : public Communicator {
 
   Wait start_reduce_scatter(const at::Tensor& output, const at::Tensor& input) override {
     std::vector<at::Tensor> parts;
+    parts.reserve(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) {
       parts.push_back(input.narrow(0, rank * output.numel(), output.numel()));
     }
@@ -111,6 +112,7 @@ class StoreCommunicator : public Communicator {
     }
     const at::Tensor& own = parts[one_for_all ? 0 : static_cast<std::size_t>(rank_)];
     std::vector<at::Tensor> all;
+    all.reserve(static_cast<std::size_t>(size_));
     for (int from = 0; from < size_; ++from) {
       all.push_back(from == rank_ ? own.contiguous() : take(from, one_for_all ? -1 : rank_, own));
     }

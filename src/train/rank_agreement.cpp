@@ -71,6 +71,7 @@ void require_same_tensors(dist::Communicator& communicator, const std::string& w
   }
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> sums;
+  sums.reserve(parameters.size());
   for (const model::Parameter& parameter : parameters) {
     sums.push_back(bit_sum(*parameter.tensor));
   }
