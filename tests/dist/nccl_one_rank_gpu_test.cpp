@@ -9,6 +9,8 @@
 #include "tests/support/cuda.hpp"
 #include "tests/support/free_port.hpp"
 
+#if HYDRA_CUDA
+
 namespace {
 
 TEST(NcclOneRank, CollectivesOnTheirOwnStream) {
@@ -49,3 +51,5 @@ TEST(NcclOneRank, CollectivesOnTheirOwnStream) {
 }
 
 }  // namespace
+
+#endif  // HYDRA_CUDA
