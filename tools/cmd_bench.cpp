@@ -11,6 +11,7 @@
 #include "hydrahead/dist/launch_env.hpp"
 #include "hydrahead/model/device.hpp"
 #include "hydrahead/train/bench_step.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 #include "version.hpp"
 
@@ -82,17 +83,17 @@ void add_bench(CLI::App& app, int&) {
   step->add_option("--model", options->model, "Take the shape (and a hybrid's plan and options) from this directory");
   step->add_option("--shape", options->shape, "qwen3-0.6b, qwen3-1.7b, qwen3-4b, qwen3-8b, qwen3-mini or qwen3-nano");
   step->add_option("--stage", options->bench.stage, "align, distill, long_context or prefill")->required();
-  step->add_option("--context", options->bench.context, "Tokens a row")->check(CLI::PositiveNumber);
-  step->add_option("--batch", options->bench.batch, "Rows a step")->check(CLI::PositiveNumber);
+  step->add_option("--context", options->bench.context, "Tokens a row")->check(integer_from(1));
+  step->add_option("--batch", options->bench.batch, "Rows a step")->check(integer_from(1));
   step->add_option("--micro-batch", options->bench.micro_batch, "Rows a forward pass (default: by the memory estimate)")
-      ->check(CLI::PositiveNumber);
-  step->add_option("--steps", options->bench.steps, "Timed steps, after the first one")->check(CLI::PositiveNumber);
-  step->add_option("--fa-ratio", options->fa_ratio, "Share of heads with full attention")->check(CLI::Range(0.0, 1.0));
+      ->check(integer_from(1));
+  step->add_option("--steps", options->bench.steps, "Timed steps, after the first one")->check(integer_from(1));
+  step->add_option("--fa-ratio", options->fa_ratio, "Share of heads with full attention")->check(number_from(0, 1));
   step->add_flag("--teacher", options->bench.teacher_prefill, "Prefill of the full-attention teacher");
   step->add_option("--shard", options->shard, "none, optimizer or gradients: what ranks started by `launch` split")
-      ->check(CLI::IsMember({"none", "optimizer", "gradients"}));
+      ->check(one_of({"none", "optimizer", "gradients"}));
   step->add_option("--recompute", options->recompute, "on or off (default: as the stage has it)")
-      ->check(CLI::IsMember({"on", "off"}));
+      ->check(one_of({"on", "off"}));
   step->add_option("--device", options->device, "auto, cpu or cuda");
   step->add_option("--precision", options->precision, "auto, fp32 or bf16");
   add_gdn_kernel_option(*step);

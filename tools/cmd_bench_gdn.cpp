@@ -9,6 +9,7 @@
 #include "gdn_kernel_option.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/train/bench_gdn.hpp"
+#include "option_checks.hpp"
 
 namespace hydra::tools {
 namespace {
@@ -64,15 +65,15 @@ void add_bench_gdn(CLI::App& bench) {
   auto* verb = bench.add_subcommand("gdn", "The gated delta rule alone on one GPU: forward, backward, decode; bf16");
   const auto options = std::make_shared<Options>();
   verb->add_option("--shape", options->shapes, "B,T,H: sequences, tokens of each, heads; repeatable")->take_all();
-  verb->add_option("--head-dim", options->bench.head_dim, "64 or 128")->check(CLI::IsMember({64, 128}));
+  verb->add_option("--head-dim", options->bench.head_dim, "64 or 128")->check(one_of({"64", "128"}));
   verb->add_option("--gate", options->bench.gate,
                    "hydra: half-lives log-uniform in 16..8192 tokens; init: A in (0, 16), dt in 1e-3..0.1")
-      ->check(CLI::IsMember({"hydra", "init"}));
+      ->check(one_of({"hydra", "init"}));
   verb->add_option("--path", options->path, "auto, portable, mma, wgmma or aten")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kGdnKernels), std::end(kGdnKernels))));
+      ->check(one_of({std::begin(kGdnKernels), std::end(kGdnKernels)}));
   verb->add_option("--pass", options->passes, "fwd, bwd or decode; repeatable (default: all)")
       ->take_all()
-      ->check(CLI::IsMember({"fwd", "bwd", "decode"}));
+      ->check(one_of({"fwd", "bwd", "decode"}));
   verb->add_option("--json", options->json, "Write the record to this file");
   verb->callback([options] { run(*options); });
 }

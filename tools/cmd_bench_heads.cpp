@@ -6,6 +6,7 @@
 #include "bench_verbs.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/train/bench_head_kernels.hpp"
+#include "option_checks.hpp"
 
 namespace hydra::tools {
 namespace {
@@ -30,10 +31,10 @@ void add_bench_heads(CLI::App& bench) {
   auto* verb = bench.add_subcommand(
       "heads", "Inputs of the gated delta rule, fused heads and short convolution on one GPU: forward, backward; bf16");
   const auto options = std::make_shared<Options>();
-  verb->add_option("--rows", options->bench.rows, "Tokens")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  verb->add_option("--rows", options->bench.rows, "Tokens")->check(integer_from(1, 1 << 24));
   verb->add_option("--heads", options->bench.heads, "Heads, a quarter of them with full attention")
-      ->check(CLI::Range(2, 256));
-  verb->add_option("--head-dim", options->bench.head_dim, "64 or 128")->check(CLI::IsMember({64, 128}));
+      ->check(integer_from(2, 256));
+  verb->add_option("--head-dim", options->bench.head_dim, "64 or 128")->check(one_of({"64", "128"}));
   verb->add_option("--json", options->json, "Write the record to this file");
   verb->callback([options] { run(*options); });
 }

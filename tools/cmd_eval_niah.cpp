@@ -8,6 +8,7 @@
 #include "hydrahead/eval/evaluate.hpp"
 #include "hydrahead/eval/niah_run.hpp"
 #include "hydrahead/text/tokenizer.hpp"
+#include "option_checks.hpp"
 
 namespace hydra::tools {
 namespace {
@@ -73,9 +74,8 @@ void add_eval_niah(CLI::App& eval) {
   add_key_option(*verb, common, "--depths", "niah.depths", true, "0,25,50,...: a grid of needle depths in percent");
   add_key_option(*verb, common, "--haystack", "niah.haystack", false, "Essay text: .txt, or .json with \"text\"");
   add_key_option(*verb, common, "--words", "niah.words", false, "Folder with adjectivelist.txt and nounlist.txt");
-  verb->add_option("--batch-tokens", options->batch_tokens, "Prompt tokens decoded together")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--threshold", options->run.threshold, "Of the effective length")->check(CLI::Range(0.0, 100.0));
+  verb->add_option("--batch-tokens", options->batch_tokens, "Prompt tokens decoded together")->check(integer_from(1));
+  verb->add_option("--threshold", options->run.threshold, "Of the effective length")->check(number_from(0, 100));
   verb->add_flag("--skip-unfit", options->run.skip_unfit, "Leave out tasks that do not fit a length");
   verb->add_flag("--force", options->run.force, "Go on above 32K though the first samples scored 0");
   verb->add_flag("--save-inputs", options->run.save_inputs, "Write each prompt into samples.jsonl");

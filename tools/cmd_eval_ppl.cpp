@@ -10,6 +10,7 @@
 #include "hydrahead/eval/perplexity.hpp"
 #include "hydrahead/eval/perplexity_run.hpp"
 #include "hydrahead/text/tokenizer.hpp"
+#include "option_checks.hpp"
 
 namespace hydra::tools {
 namespace {
@@ -72,10 +73,11 @@ void add_eval_ppl(CLI::App& eval) {
   add_key_option(*verb, common, "--context", "ppl.context", false, "Tokens a row");
   verb->add_option("--log-scale-a", options->log_scale_a,
                    "Measure with each of these constants: 200,300,500,600,900,1000,2000")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(number_from(2, 1e9));
   verb->add_flag("--no-log-scale", options->no_log_scale,
                  "Do not scale the queries of full-attention heads by position");
-  verb->add_option("--chunk", options->chunk, "Rows a forward")->check(CLI::PositiveNumber);
+  verb->add_option("--chunk", options->chunk, "Rows a forward")->check(integer_from(1));
   verb->callback([options] { run(*options); });
 }
 

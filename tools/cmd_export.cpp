@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -10,12 +11,13 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/model/hydra_model.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hydra::tools {
 namespace {
 
-// "500MB", "5GB", "2GiB" or a plain number of bytes.
+// "500MB", "5GB", "2GiB" or a whole number of bytes.
 std::uint64_t parse_size(const std::string& text) {
   constexpr std::pair<const char*, double> units[] = {
       {"", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}};
@@ -27,11 +29,12 @@ std::uint64_t parse_size(const std::string& text) {
     used = 0;
   }
   for (const auto& [name, factor] : units) {
-    if (used > 0 && text.substr(used) == name && number * factor >= 1 && number * factor < 1e18) {
+    if (used > 0 && text.substr(used) == name && number * factor >= 1 && number * factor < 1e18 &&
+        (factor > 1 || number == std::floor(number))) {
       return static_cast<std::uint64_t>(number * factor);
     }
   }
-  fail_request("--max-shard-size: found ", text, ", expected bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
+  fail_request("--max-shard-size: found '", text, "', expected bytes, or a number with KB, MB, GB, KiB, MiB or GiB");
 }
 
 }  // namespace
@@ -44,7 +47,8 @@ void add_export(CLI::App& app, int&) {
   const auto options = std::make_shared<Options>();
   verb->add_option("--model", options->model, "Model directory")->required();
   verb->add_option("--out", options->out, "New directory")->required();
-  verb->add_option("--dtype", options->dtype, "bfloat16, float16 or float32; as the source if left out");
+  verb->add_option("--dtype", options->dtype, "bfloat16, float16 or float32; as the source if left out")
+      ->check(one_of({"bfloat16", "float16", "float32"}));
   verb->add_option("--max-shard-size", options->shard_size, "Largest weight file, for example 500MB or 5GB")
       ->capture_default_str();
   verb->callback([options] {

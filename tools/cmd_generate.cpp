@@ -14,6 +14,7 @@
 #include "hydrahead/model/generate.hpp"
 #include "hydrahead/text/chat_template.hpp"
 #include "hydrahead/text/tokenizer.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hydra::tools {
@@ -89,16 +90,16 @@ void add_generate(CLI::App& app, int&) {
   verb->add_flag("--chat", options->chat, "Wrap each prompt as a user message of Qwen3's chat form");
   verb->add_option("--system", options->system, "System message (with --chat)");
   verb->add_flag("--no-thinking", options->no_thinking, "Open the answer with an empty thinking block (with --chat)");
-  verb->add_option("--max-new", options->generate.max_new, "New tokens at most")->check(CLI::NonNegativeNumber);
-  verb->add_option("--temperature", options->generate.temperature, "0: greedy")->check(CLI::NonNegativeNumber);
-  verb->add_option("--top-k", options->generate.top_k, "0: off")->check(CLI::NonNegativeNumber);
-  verb->add_option("--top-p", options->generate.top_p)->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--seed", options->generate.seed, "Draws depend on seed, prompt and step only");
-  verb->add_option("--prefill-chunk", options->generate.prefill_chunk, "Rows a prefill chunk")
-      ->check(CLI::PositiveNumber);
+  verb->add_option("--max-new", options->generate.max_new, "New tokens at most")->check(integer_from(0, 1 << 24));
+  verb->add_option("--temperature", options->generate.temperature, "0: greedy")->check(number_from(0));
+  verb->add_option("--top-k", options->generate.top_k, "0: off")->check(integer_from(0));
+  verb->add_option("--top-p", options->generate.top_p, "1: off")->check(number_from(0, 1));
+  verb->add_option("--seed", options->generate.seed, "Draws depend on seed, prompt and step only")
+      ->check(integer_from(0));
+  verb->add_option("--prefill-chunk", options->generate.prefill_chunk, "Rows a prefill chunk")->check(integer_from(1));
   verb->add_flag("--no-log-scale", options->no_log_scale,
                  "Do not scale the queries of full-attention heads by position");
-  verb->add_option("--state-dtype", options->state, "fp32 | bf16")->check(CLI::IsMember({"fp32", "bf16"}));
+  verb->add_option("--state-dtype", options->state, "fp32 | bf16")->check(one_of({"fp32", "bf16"}));
   verb->add_option("--device", options->device, "auto | cpu | cuda");
   verb->add_option("--precision", options->precision, "auto | fp32 | bf16 | fp64");
   add_gdn_kernel_option(*verb);

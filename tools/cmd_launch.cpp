@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hydrahead/dist/local_launch.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hydra::tools {
@@ -17,9 +18,9 @@ void add_launch(CLI::App& app, int& exit_status) {
     std::vector<std::string> command;
   };
   auto options = std::make_shared<Options>();
-  verb->add_option("-n,--ranks", options->launch.ranks, "number of ranks")->required();
+  verb->add_option("-n,--ranks", options->launch.ranks, "number of ranks")->required()->check(integer_from(1, 1024));
   verb->add_option("--port", options->launch.port, "port of rank 0's meeting point (default: a free one)")
-      ->check(CLI::Range(1, 65535));
+      ->check(integer_from(1, 65535));
   verb->add_option("command", options->command, "the verb and its options, after --")->required();
   verb->callback([options, &exit_status] {
     options->launch.command = options->command;

@@ -13,6 +13,8 @@
 #include "hydrahead/data/jsonl_ingest.hpp"
 #include "hydrahead/metrics/progress.hpp"
 #include "hydrahead/text/tokenizer.hpp"
+#include "hydrahead/text/unicode.hpp"
+#include "option_checks.hpp"
 #include "verbs.hpp"
 
 namespace hydra::tools {
@@ -30,13 +32,14 @@ bool parse_special(const Options& options, bool otherwise) {
   return options.special_tokens == "default" ? otherwise : options.special_tokens == "parse";
 }
 
-// One JSON value a line on standard input -> one on standard output.
+// One JSON value a line on standard input -> one on standard output. Malformed UTF-8 is replaced, as in any text.
 template <class Translate>
 void translate_lines(Translate&& translate) {
   std::string line;
   for (std::int64_t number = 1; std::getline(std::cin, line); ++number) {
     const std::string where = "standard input, line " + std::to_string(number);
-    std::cout << translate(parse_json(line).value_or_fail(where), where) << std::endl;  // one answer a question
+    std::cout << translate(parse_json(text::replace_malformed(line)).value_or_fail(where), where)
+              << std::endl;  // one answer a question
     if (stop_requested()) {
       throw Interrupted("stopped by a signal");
     }
@@ -125,23 +128,23 @@ void add_tokenize(CLI::App& app, int&) {
   verb->add_option("inputs", options->inputs, "JSONL or text files, plain or .gz, .xz, .zst");
   verb->add_option("--tokenizer", options->tokenizer, "directory with tokenizer.json")->required();
   verb->add_option("--out", options->out, "PREFIX of the files to write");
-  verb->add_option("--workers", options->ingest.workers, "threads (0: one a core)")->check(CLI::Range(0, 1024));
+  verb->add_option("--workers", options->ingest.workers, "threads (0: one a core)")->check(integer_from(0, 1024));
   verb->add_option("--format", options->format, "auto (by extension), jsonl or text")
-      ->check(CLI::IsMember({"auto", "jsonl", "text"}))
+      ->check(one_of({"auto", "jsonl", "text"}))
       ->capture_default_str();
   verb->add_option("--field", options->ingest.field, "JSONL field with the text")->capture_default_str();
   verb->add_option("--max-tokens", options->ingest.max_tokens, "longest document, end token included (0: no limit)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(integer_from(0));
   verb->add_option("--long", options->long_documents, "documents over --max-tokens: split, drop or keep")
-      ->check(CLI::IsMember({"split", "drop", "keep"}))
+      ->check(one_of({"split", "drop", "keep"}))
       ->capture_default_str();
   verb->add_option("--special-tokens", options->special_tokens,
                    "text that spells a special token: parse it (default of --ids) or leave it text (default of files)")
-      ->check(CLI::IsMember({"default", "parse", "text"}));
+      ->check(one_of({"default", "parse", "text"}));
   verb->add_option("--end-token", options->end_token,
                    "token behind every document (default <|endoftext|>, else eos_token)");
   verb->add_option("--max-bad-share", options->ingest.max_bad_share, "largest share of malformed lines")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_from(0, 1))
       ->capture_default_str();
   CLI::Option* ids =
       verb->add_flag("--ids", options->ids, "one JSON string a line in, one JSON array of ids a line out");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hydrahead/ops/gated_delta.hpp"
+#include "option_checks.hpp"
 
 namespace hydra::tools {
 
@@ -25,7 +26,7 @@ inline void add_gdn_kernel_option(CLI::App& verb) {
   verb.add_option_function<std::string>(
           "--gdn-kernel", [](const std::string& name) { ops::force_gated_delta_path(gdn_kernel(name)); },
           "Gated delta rule on CUDA: auto, portable, mma, wgmma or aten")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kGdnKernels), std::end(kGdnKernels))));
+      ->check(one_of({std::begin(kGdnKernels), std::end(kGdnKernels)}));
 }
 
 }  // namespace hydra::tools

@@ -6,9 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
@@ -24,6 +27,24 @@ enum ExitStatus { done = 0, failed = 1, wrong_request = 2, stopped = 75 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+// "hydrahead eval niah": the innermost verb that the arguments name.
+std::string name_with_verbs(const CLI::App& app) {
+  const std::vector<CLI::App*> verbs = app.get_subcommands();
+  return verbs.empty() ? app.get_name() : app.get_name() + " " + name_with_verbs(*verbs.front());
+}
+
+// What an operating system refuses because of the path that it was given.
+bool wrong_path(const std::error_code& code) {
+  for (const std::errc error : {std::errc::not_a_directory, std::errc::is_a_directory, std::errc::permission_denied,
+                                std::errc::read_only_file_system, std::errc::no_such_file_or_directory,
+                                std::errc::filename_too_long, std::errc::file_exists, std::errc::directory_not_empty}) {
+    if (code == error) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Runs the verb that `argv` names; its exceptions become log lines and a status.
 int run(CLI::App& app, int argc, char** argv, int& exit_status) {
   const auto is_named = [&](const CLI::App* verb) { return verb->check_name(argv[1]); };
@@ -35,7 +56,12 @@ int run(CLI::App& app, int argc, char** argv, int& exit_status) {
     app.parse(argc, argv);
     return exit_status;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? done : wrong_request;  // prints help, or the error
+    if (error.get_exit_code() == 0) {
+      return app.exit(error);  // prints the help or version
+    }
+    const std::string verb = name_with_verbs(app);
+    hydra::log_error(error.what(), "; see `", verb, " --help`");
+    return wrong_request;
   } catch (const hydra::UserError& error) {
     hydra::log_error(error.what());
     return wrong_request;
@@ -47,6 +73,9 @@ int run(CLI::App& app, int argc, char** argv, int& exit_status) {
                      " Smaller values of stages.*.micro_batch, stages.*.loss_chunk or stages.*.context need less.");
   } catch (const c10::Error& error) {
     hydra::log_error(first_line(error.what_without_backtrace()));
+  } catch (const std::filesystem::filesystem_error& error) {
+    hydra::log_error(error.path1().string(), ": ", error.code().message());
+    return wrong_path(error.code()) ? wrong_request : failed;
   } catch (const std::exception& error) {
     hydra::log_error(error.what());
   }
@@ -57,7 +86,8 @@ int run(CLI::App& app, int argc, char** argv, int& exit_status) {
 
 int main(int argc, char** argv) {
   using namespace hydra::tools;
-  CLI::App app{"hydrahead: turns a Qwen3 checkpoint into a long-context hybrid of full and linear attention heads"};
+  CLI::App app{"hydrahead: turns a Qwen3 checkpoint into a long-context hybrid of full and linear attention heads",
+               "hydrahead"};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   int exit_status = done;

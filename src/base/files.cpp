@@ -83,7 +83,7 @@ void write_file_atomic(const fs::path& path, std::string_view content) {
   const fs::path temporary = path.string() + ".tmp";
   {
     const FileDescriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    HYDRA_CHECK(file.ok(), temporary.string(), ": cannot be written: ", last_error());
+    HYDRA_REQUIRE(file.ok(), temporary.string(), ": cannot be written: ", last_error());
     while (!content.empty()) {
       const ssize_t written = ::write(file.get(), content.data(), content.size());
       if (written < 0 && errno == EINTR) {

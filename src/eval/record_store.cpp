@@ -136,7 +136,9 @@ RecordStore::RecordStore(fs::path dir, Json settings, dist::Communicator& commun
     : dir_(std::move(dir)),
       settings_(std::move(settings)),
       communicator_(communicator),
-      done_(load_records(dir_, settings_, communicator_)) {
+      new_dir_(!fs::exists(dir_)),
+      done_(load_records(dir_, settings_, communicator_)),
+      empty_(done_.empty()) {
   const bool alone = communicator_.size() == 1;
   own_path_ =
       dir_ / (alone ? std::string(merged_name) : "samples.rank" + std::to_string(communicator_.rank()) + ".jsonl");
@@ -144,12 +146,24 @@ RecordStore::RecordStore(fs::path dir, Json settings, dist::Communicator& commun
   if (!alone) {
     own_file_ << header_of(settings_).dump() << '\n' << std::flush;
   }
-  if (!own_file_) {
-    throw Error(own_path_.string() + ": cannot be written");
+  HYDRA_REQUIRE(own_file_.is_open(), own_path_.string(), ": cannot be written");
+}
+
+RecordStore::~RecordStore() {
+  if (empty_) {
+    std::error_code ignored;
+    fs::remove(own_path_, ignored);
+    if (communicator_.rank() == 0) {
+      fs::remove(dir_ / merged_name, ignored);
+    }
+    if (new_dir_) {
+      fs::remove(dir_, ignored);  // the last rank to come here finds it empty
+    }
   }
 }
 
 void RecordStore::append(const SampleRecord& record) {
+  empty_ = false;
   own_file_ << to_json(record).dump() << '\n' << std::flush;
   if (!own_file_) {
     throw Error(own_path_.string() + ": writing failed");
@@ -158,6 +172,7 @@ void RecordStore::append(const SampleRecord& record) {
 
 std::map<std::string, SampleRecord> RecordStore::finish() {
   own_file_.close();
+  empty_ = false;
   communicator_.barrier();
   return load_records(dir_, settings_, communicator_);
 }

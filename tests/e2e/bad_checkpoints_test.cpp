@@ -82,10 +82,12 @@ TEST(BadCheckpoints, EveryVerbRefusesAlike) {
 TEST(BadCheckpoints, WrongArgumentsAreRequestsToo) {
   EXPECT_EQ(test::run_process({HYDRA_BINARY, "inspect"}).status, 2);
   EXPECT_EQ(test::run_process({HYDRA_BINARY, "inspect", "/nonexistent"}).status, 2);
-  const test::ProcessResult size = test::run_process({HYDRA_BINARY, "export", "--model", HYDRA_FIXTURES "/qwen3-nano",
-                                                      "--out", "/nonexistent/x", "--max-shard-size", "5 apples"});
-  EXPECT_EQ(size.status, 2);
-  expect_pieces(size.err, {"--max-shard-size", "5 apples", "GB"});
+  for (const std::string found : {"5 apples", "1.5", "0"}) {
+    const test::ProcessResult size = test::run_process({HYDRA_BINARY, "export", "--model", HYDRA_FIXTURES "/qwen3-nano",
+                                                        "--out", "/nonexistent/x", "--max-shard-size", found});
+    EXPECT_EQ(size.status, 2);
+    expect_pieces(size.err, {"--max-shard-size", found, "GB"});
+  }
 }
 
 TEST(Inspect, PrintsWhatNanoIs) {

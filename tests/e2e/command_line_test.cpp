@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -44,6 +45,39 @@ TEST(CommandLine, WrongRequestsExitWith2) {
   const ProcessResult missing = hydrahead({"train", "--config", "/no/such/file.yaml"});
   EXPECT_EQ(missing.status, 2);
   EXPECT_TRUE(contains(missing.err, "/no/such/file.yaml")) << missing.err;
+}
+
+// Plain numbers inside their range only; one line names the option, what was found and what was expected.
+TEST(CommandLine, NumbersAreChecked) {
+  for (const auto& [option, value] : {std::pair("--max-new", "-1"),
+                                      {"--max-new", "010"},
+                                      {"--max-new", "99999999999999999999"},
+                                      {"--top-p", "nan"},
+                                      {"--top-p", "1.01"},
+                                      {"--temperature", "inf"},
+                                      {"--seed", "-1"},
+                                      {"--seed", ""},
+                                      {"--prefill-chunk", "0"}}) {
+    const ProcessResult result = hydrahead({"generate", "--model", "/no/such/model", "--prompt", "x", option, value});
+    EXPECT_EQ(result.status, 2) << option << " " << value;
+    EXPECT_TRUE(contains(result.err, std::string(option) + ": found '" + value + "', expected a")) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
+TEST(CommandLine, MissingOptionsNameTheVerb) {
+  const ProcessResult result = hydrahead({"eval", "niah", "--out", "x"});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.err, "--model is required; see `hydrahead eval niah --help`")) << result.err;
+}
+
+TEST(CommandLine, OutputBelowAFileIsAWrongRequest) {
+  const hydra::test::TempDir folder;
+  std::ofstream(folder.path() / "file") << "x";
+  const std::string out = (folder.path() / "file/out").string();
+  const ProcessResult result = hydrahead({"export", "--model", HYDRA_FIXTURES "/qwen3-nano", "--out", out});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_TRUE(contains(result.err, out)) << result.err;
 }
 
 TEST(CommandLine, GatedDeltaOptionsAreChecked) {

@@ -163,6 +163,16 @@ TEST_F(EvalVerb, RefusalsNameTheItemAndLeaveNothing) {
            (root() / "essay.txt").string(), "--tokens", "200", "--context", "64", "--log-scale-a", "300"},
           "teacher");
   EXPECT_FALSE(fs::exists(out("x")));
+  // Weights are read when the records' file is there already.
+  fs::copy(nano(), root() / "model", fs::copy_options::recursive);
+  std::string weights = test::read_bytes(root() / "model/model.safetensors");
+  weights.replace(weights.size() - 2, 2, "\xc0\x7f");  // the last value, bf16: not a number
+  fs::remove(root() / "model/model.safetensors");
+  test::write_bytes(root() / "model/model.safetensors", weights);
+  const std::vector<std::string> small = {"--tasks", "niah_single_1", "--lengths", "256", "--samples", "1"};
+  refused(niah("x", small, (root() / "model").string()), "not finite");
+  EXPECT_FALSE(fs::exists(out("x")));
+  refused(niah("essay.txt/x", small), "essay.txt/x");
 }
 
 // Scores near zero are plotted as zeros; the answers are noise of an untrained model.

@@ -28,6 +28,7 @@ TEST(TokenizeVerb, IdsAndDecodeAreInverse) {
   const test::ProcessResult texts = run({"--decode"}, ids.out);
   EXPECT_EQ(texts.status, 0) << texts.err;
   EXPECT_EQ(texts.out, "\"It is a truth.\\n<|im_end|>\"\n\"\"\n\"caf\xC3\xA9\"\n");
+  EXPECT_EQ(run({"--ids"}, "\"a\x80z\"\n").out, run({"--ids"}, "\"a\\ufffdz\"\n").out);  // malformed UTF-8
   const test::ProcessResult refused = run({"--ids"}, "\"fine\"\n17\n");
   EXPECT_EQ(refused.status, 2);
   EXPECT_NE(refused.err.find("line 2"), std::string::npos) << refused.err;
