@@ -9,6 +9,13 @@ namespace hydra::kernels {
 constexpr int kProducerThreads = 128;
 constexpr float kLog2E = 1.4426950408889634F;
 
+// As for int.
+__device__ __forceinline__ std::int64_t recomputed(std::int64_t x) {
+  std::int64_t y;
+  asm volatile("mov.b64 %0, %1;" : "=l"(y) : "l"(x));
+  return y;
+}
+
 // Gates of a chunk in shared memory. G is the cumulative log decay inside the chunk.
 struct ChunkGates {
   float total[64];  // G_i log2(e)

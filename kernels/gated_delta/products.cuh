@@ -15,6 +15,12 @@ __device__ __forceinline__ std::uint32_t tile_address(std::uint32_t tile, int ro
   return tile + static_cast<std::uint32_t>((piece >> 3) * kTileBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4));
 }
 
+// The descriptor of an operand that starts `bytes` further on.
+__device__ __forceinline__ std::uint64_t advance(std::uint64_t descriptor, int bytes) {
+  return (descriptor & 0xffffffff00000000U) |
+         (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(bytes / 16));
+}
+
 // acc (+)= A B for 16 values of K, number `step`. A: 16 rows a warp in registers. B: rows are K (kRowsAreK; N then starts
 // at block kFirst = 0 or 8) or rows are N. Blocks of 8 columns [kFirst, kFirst + kBlocks) of acc and B.
 template <bool kWgmma, int kBlocks, int kFirst, bool kRowsAreK, bool kFresh, int kAll>
@@ -26,7 +32,7 @@ __device__ __forceinline__ void multiply(float (&acc)[kAll][4], const std::uint3
                                                                   kFirst * 8 * 128);
     wgmma_bf16<kBlocks, kFirst, kRowsAreK, kFresh>(acc, a, tile_descriptor(start, kTileBytes));
   } else {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
 #pragma unroll
     for (int n = kFirst; n < kFirst + kBlocks; n += 2) {
       std::uint32_t r[4];
@@ -83,7 +89,22 @@ __device__ __forceinline__ void load_operand_transposed(std::uint32_t (&a)[4], s
   const int lane = static_cast<int>(threadIdx.x % 32);
   load_matrices_transposed(a, tile_address(tile, step * 16 + (lane & 7) + ((lane >> 4) << 3), warp * 2 + ((lane >> 3) & 1)));
 }
-// The same from accumulators: columns [16 step, 16 step + 16).
+// The other way: an A operand to its rows and columns of a tile.
+template <bool kStoreMatrix>
+__device__ __forceinline__ void store_operand(const std::uint32_t (&a)[4], std::uint32_t tile, int warp, int step) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  if constexpr (kStoreMatrix) {
+    store_matrices(tile_address(tile, warp * 16 + (lane & 15), step * 2 + (lane >> 4)), a);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      store_shared(tile_address(tile, warp * 16 + (lane >> 2) + (i & 1) * 8, step * 2 + (i >> 1)) +
+                       static_cast<std::uint32_t>((lane & 3) * 4),
+                   a[i]);
+    }
+  }
+}
+// An A operand from accumulators: columns [16 step, 16 step + 16).
 __device__ __forceinline__ void pack_operand(std::uint32_t (&a)[4], const float (&low)[4], const float (&high)[4]) {
   a[0] = pack_bf16(low[0], low[1]);
   a[1] = pack_bf16(low[2], low[3]);
@@ -101,10 +122,10 @@ __device__ __forceinline__ void multiply_tiles(float (&acc)[kAll][4], std::uint3
     const auto b_tile = kRowsAreK ? b + static_cast<std::uint32_t>(step >> 2) * k_stride : b;
     const int b_step = kRowsAreK ? step & 3 : step;
     if constexpr (kWgmma) {
-      const auto column = static_cast<std::uint32_t>((step >> 2) * kTileBytes + (step & 3) * 32);
-      const auto a_start = tile_descriptor(a + column, kTileBytes);
-      const auto b_start =
-          tile_descriptor(kRowsAreK ? b_tile + static_cast<std::uint32_t>(b_step * 16 * 128) : b + column, kTileBytes);
+      const int column = (step >> 2) * kTileBytes + (step & 3) * 32;
+      const auto a_start = advance(tile_descriptor(a, kTileBytes), column);
+      const auto b_start = advance(tile_descriptor(b, kTileBytes),
+                                   kRowsAreK ? (step >> 2) * static_cast<int>(k_stride) + b_step * 16 * 128 : column);
       if (kFresh && step == 0) {
         wgmma_bf16_tiles<kBlocks, 0, kRowsAreK, true>(acc, a_start, b_start);
       } else {
