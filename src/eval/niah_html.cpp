@@ -3,12 +3,21 @@
 #include <algorithm>
 
 #include "format.hpp"
-#include "html.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/metrics/heatmap_svg.hpp"
+#include "hydrahead/metrics/html.hpp"
 
 namespace hydra::eval {
 namespace {
+
+using metrics::html_details;
+using metrics::html_page;
+using metrics::html_paragraph;
+using metrics::html_section;
+using metrics::html_table;
+using metrics::HtmlCell;
+using metrics::missing_cell;
+using metrics::score_cell;
 
 std::vector<std::string> length_labels(const NiahSummary& summary) {
   std::vector<std::string> labels;

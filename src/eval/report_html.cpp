@@ -6,8 +6,8 @@
 #include <map>
 
 #include "format.hpp"
-#include "html.hpp"
 #include "hydrahead/metrics/heatmap_svg.hpp"
+#include "hydrahead/metrics/html.hpp"
 #include "hydrahead/metrics/line_chart_svg.hpp"
 #include "hydrahead/metrics/progress.hpp"
 #include "niah_html.hpp"
@@ -17,6 +17,14 @@ namespace hydra::eval {
 namespace {
 
 using metrics::escape_xml;
+using metrics::html_details;
+using metrics::html_page;
+using metrics::html_paragraph;
+using metrics::html_section;
+using metrics::html_table;
+using metrics::HtmlCell;
+using metrics::missing_cell;
+using metrics::score_cell;
 
 std::vector<std::string> labels_of(const std::vector<std::int64_t>& lengths) {
   std::vector<std::string> labels;

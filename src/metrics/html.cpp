@@ -1,13 +1,11 @@
-#include "html.hpp"
+#include "hydrahead/metrics/html.hpp"
 
 #include <cstdlib>
 
 #include "hydrahead/metrics/heatmap_svg.hpp"
 
-namespace hydra::eval {
+namespace hydra::metrics {
 namespace {
-
-using metrics::escape_xml;
 
 constexpr std::string_view style = R"(
 body { margin: 0; background: #f4f5f7; color: #1a1a1a; font: 15px/1.5 system-ui, sans-serif; }
@@ -80,7 +78,7 @@ std::string html_table(const std::vector<std::string>& header, const std::vector
 }
 
 HtmlCell score_cell(double score, std::string text, std::string title) {
-  return {.text = std::move(text), .background = metrics::score_color(score), .title = std::move(title)};
+  return {.text = std::move(text), .background = score_color(score), .title = std::move(title)};
 }
 
 HtmlCell missing_cell(std::string reason) { return {.text = "-", .background = "missing", .title = std::move(reason)}; }
@@ -101,4 +99,4 @@ std::string html_details(std::string_view summary, std::string_view preformatted
   return html.append("</pre></details>\n");
 }
 
-}  // namespace hydra::eval
+}  // namespace hydra::metrics

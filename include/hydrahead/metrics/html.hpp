@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hydra::eval {
+namespace hydra::metrics {
 
 // A whole page; `body` is HTML.
 std::string html_page(std::string_view title, std::string_view body);
@@ -27,4 +27,4 @@ std::string html_section(std::string_view title, std::string_view body);
 std::string html_paragraph(std::string_view text);                                  // escaped
 std::string html_details(std::string_view summary, std::string_view preformatted);  // both escaped
 
-}  // namespace hydra::eval
+}  // namespace hydra::metrics
