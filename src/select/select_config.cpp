@@ -35,6 +35,7 @@ void describe(config::Binder& binder, SelectConfig& value) {
   binder.field("sender_rounds", value.sender_rounds,
                {.text = "Rounds of sender patching; 0: direct effects only.", .min = 0, .max = 100});
   binder.path("general", value.general, {"JSONL rows of a third capability. Empty: none."});
+  binder.section("knockout", value.knockout, "Check of a ranking by removing heads: `select --knockout`.");
 }
 
 }  // namespace hydra::select

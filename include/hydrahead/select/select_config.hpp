@@ -8,6 +8,7 @@
 
 #include "hydrahead/config/binder.hpp"
 #include "hydrahead/data/niah.hpp"
+#include "hydrahead/select/knockout_config.hpp"
 
 namespace hydra::select {
 
@@ -30,6 +31,7 @@ struct SelectConfig {
   std::vector<SenderPath> sender_paths = {SenderPath::q, SenderPath::k, SenderPath::v};
   std::int64_t sender_rounds = 2;
   std::filesystem::path general;  // JSONL rows of a third capability; empty: none
+  KnockoutConfig knockout;
 };
 void describe(config::Binder& binder, SelectConfig& value);
 
