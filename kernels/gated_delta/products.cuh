@@ -21,15 +21,16 @@ __device__ __forceinline__ std::uint64_t advance(std::uint64_t descriptor, int b
          (static_cast<std::uint32_t>(descriptor) + static_cast<std::uint32_t>(bytes / 16));
 }
 
-// acc (+)= A B for 16 values of K, number `step`. A: 16 rows a warp in registers. B: rows are K (kRowsAreK; N then starts
-// at block kFirst = 0 or 8) or rows are N. Blocks of 8 columns [kFirst, kFirst + kBlocks) of acc and B.
+// acc (+)= A B for 16 values of K, number `step`. A: 16 rows a warp in registers. B: rows are K (kRowsAreK; N then
+// starts at block kFirst = 0 or 8) or rows are N. Blocks of 8 columns [kFirst, kFirst + kBlocks) of acc and B.
 template <bool kWgmma, int kBlocks, int kFirst, bool kRowsAreK, bool kFresh, int kAll>
-__device__ __forceinline__ void multiply(float (&acc)[kAll][4], const std::uint32_t (&a)[4], std::uint32_t b, int step) {
+__device__ __forceinline__ void multiply(float (&acc)[kAll][4], const std::uint32_t (&a)[4], std::uint32_t b,
+                                         int step) {
   if constexpr (kWgmma) {
     static_assert(!kRowsAreK || kFirst % 8 == 0);
-    const auto start = kRowsAreK ? b + static_cast<std::uint32_t>(step * 16 * 128 + kFirst / 8 * kTileBytes)
-                                 : b + static_cast<std::uint32_t>((step >> 2) * kTileBytes + (step & 3) * 32 +
-                                                                  kFirst * 8 * 128);
+    const auto start =
+        kRowsAreK ? b + static_cast<std::uint32_t>(step * 16 * 128 + kFirst / 8 * kTileBytes)
+                  : b + static_cast<std::uint32_t>((step >> 2) * kTileBytes + (step & 3) * 32 + kFirst * 8 * 128);
     wgmma_bf16<kBlocks, kFirst, kRowsAreK, kFresh>(acc, a, tile_descriptor(start, kTileBytes));
   } else {
     const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
@@ -64,7 +65,8 @@ __device__ __forceinline__ void multiply_lower(float (&acc)[8][4], const std::ui
 }
 // acc += A B for a lower triangular tile B (rows are K).
 template <bool kWgmma>
-__device__ __forceinline__ void multiply_lower_rows(float (&acc)[8][4], const std::uint32_t (&a)[4][4], std::uint32_t b) {
+__device__ __forceinline__ void multiply_lower_rows(float (&acc)[8][4], const std::uint32_t (&a)[4][4],
+                                                    std::uint32_t b) {
   multiply<kWgmma, kWgmma ? 8 : 2, 0, true, false>(acc, a[0], b, 0);
   multiply<kWgmma, kWgmma ? 8 : 4, 0, true, false>(acc, a[1], b, 1);
   multiply<kWgmma, kWgmma ? 8 : 6, 0, true, false>(acc, a[2], b, 2);
@@ -74,7 +76,8 @@ __device__ __forceinline__ void multiply_lower_rows(float (&acc)[8][4], const st
 // Zeros over whole tiles by all threads of the block.
 __device__ __forceinline__ void clear_tiles(std::uint32_t tile, int bytes, int threads) {
   for (int i = static_cast<int>(threadIdx.x) * 16; i < bytes; i += threads * 16) {
-    asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(tile + static_cast<std::uint32_t>(i)), "r"(0) : "memory");
+    asm volatile("st.shared.v4.b32 [%0], {%1,%1,%1,%1};" ::"r"(tile + static_cast<std::uint32_t>(i)), "r"(0)
+                 : "memory");
   }
   fence_for_wgmma();
 }
@@ -87,7 +90,8 @@ __device__ __forceinline__ void load_operand(std::uint32_t (&a)[4], std::uint32_
 // The same of the tile's transpose.
 __device__ __forceinline__ void load_operand_transposed(std::uint32_t (&a)[4], std::uint32_t tile, int warp, int step) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  load_matrices_transposed(a, tile_address(tile, step * 16 + (lane & 7) + ((lane >> 4) << 3), warp * 2 + ((lane >> 3) & 1)));
+  load_matrices_transposed(
+      a, tile_address(tile, step * 16 + (lane & 7) + ((lane >> 4) << 3), warp * 2 + ((lane >> 3) & 1)));
 }
 // The other way: an A operand to its rows and columns of a tile.
 template <bool kStoreMatrix>
@@ -112,8 +116,8 @@ __device__ __forceinline__ void pack_operand(std::uint32_t (&a)[4], const float 
   a[3] = pack_bf16(high[2], high[3]);
 }
 
-// acc [64, 8 kBlocks] (+)= A B over kSteps * 16 values of K, A being tiles whose rows are M; B as for multiply, where tiles
-// of further K lie `k_stride` bytes apart if its rows are K. Leaves the group of products open.
+// acc [64, 8 kBlocks] (+)= A B over kSteps * 16 values of K, A being tiles whose rows are M; B as for multiply, where
+// tiles of further K lie `k_stride` bytes apart if its rows are K. Leaves the group of products open.
 template <bool kWgmma, int kBlocks, bool kRowsAreK, int kSteps, bool kFresh, int kAll>
 __device__ __forceinline__ void multiply_tiles(float (&acc)[kAll][4], std::uint32_t a, std::uint32_t b, int warp,
                                                std::uint32_t k_stride = 0) {

@@ -194,7 +194,8 @@ TEST_F(TwoRanks, AKilledRankEndsTheOtherWithinTheDeadline) {
     ranks[static_cast<std::size_t>(victim)].finish();
     expect_in(other.err, "rank " + std::to_string(1 - victim) + " ");
     expect_in(other.err, "collective ");
-    expect_in(other.err, victim == 1 ? "rank 1 does not answer since 3 s" : "rank 0, which serves the meeting point, has ended");
+    expect_in(other.err,
+              victim == 1 ? "rank 1 does not answer since 3 s" : "rank 0, which serves the meeting point, has ended");
   }
 }
 
@@ -233,7 +234,8 @@ TEST_F(TwoRanks, ASignalToOneRankStopsBothWithOneCheckpoint) {
   // One rank goes on with what two have written. What the second noted of later steps does not stay.
   const fs::path notes = run_dir("stopped") / "documents.rank1.jsonl";
   const std::string before = test::slurp(notes);
-  std::ofstream(notes, std::ios::app) << R"({"step": 39, "stage": "align", "documents": ["late"]})" << "\n";
+  std::ofstream(notes, std::ios::app) << R"({"step": 39, "stage": "align", "documents": ["late"]})"
+                                      << "\n";
   const auto rest = run(train("stopped", {"--resume", "--set", "parallel.data=1"}), 1);
   EXPECT_EQ(rest.status, 0) << rest.err;
   EXPECT_EQ(losses(run_dir("stopped")).size(), 40u);

@@ -180,8 +180,7 @@ TEST_F(TrainVerb, ASignalSavesOnceAndADamagedCheckpointIsSkipped) {
   test::finish_process(second, 100, scratch.path());
   const fs::path newest = checkpoint::list_checkpoints(distill).back();
   const std::string optimizer = "optimizer-00001-of-00001.safetensors";
-  const fs::path largest =
-      newest / (fs::exists(newest / optimizer) ? optimizer : "state.json");
+  const fs::path largest = newest / (fs::exists(newest / optimizer) ? optimizer : "state.json");
   fs::resize_file(largest, fs::file_size(largest) - 1);
 
   const test::ProcessResult named = train({"--resume", newest.string()}, "stopped");

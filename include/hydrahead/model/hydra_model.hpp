@@ -129,8 +129,8 @@ struct SaveOptions {
 // Writes a complete HF-style directory, atomically, and loads it back as a check. Non-finite weights are refused.
 void save_model(Model& model, const std::filesystem::path& dir, const SaveOptions& options);
 
-// What rank `rank` of `ranks` writes of such a directory, which exists: the weight files rank, rank + ranks, ...; rank 0
-// also the rest. `weights` gives those of the named parameters that are wanted, in host memory, and is called once.
+// What rank `rank` of `ranks` writes of such a directory, which exists: the weight files rank, rank + ranks, ...; rank
+// 0 also the rest. `weights` gives those of the named parameters that are wanted, in host memory, and is called once.
 using WeightsOnHost = std::function<io::NamedTensors(const std::function<bool(const std::string& name)>& wanted)>;
 void save_model_part(const ModelConfig& config, const std::filesystem::path& dir, const SaveOptions& options, int rank,
                      int ranks, const WeightsOnHost& weights);
