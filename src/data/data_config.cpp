@@ -36,4 +36,13 @@ void describe(config::Binder& binder, DataConfig& value) {
   binder.section("validation", value.validation, "Held-out text.");
 }
 
+void describe_tasks(config::Binder& binder, std::string_view key, std::vector<NiahTask>& value,
+                    std::span<const NiahTask> from, const config::Doc& doc) {
+  std::vector<config::EnumName<NiahTask>> names;
+  for (const NiahTask task : from) {
+    names.push_back({task, task_name(task)});
+  }
+  binder.choices(key, value, names, doc);
+}
+
 }  // namespace hydra::data

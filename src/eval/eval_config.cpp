@@ -2,20 +2,12 @@
 
 #include <algorithm>
 
+#include "hydrahead/data/data_config.hpp"
+
 namespace hydra::eval {
 
 void describe(config::Binder& binder, NiahConfig& value) {
-  using data::NiahTask;
-  binder.choices("tasks", value.tasks,
-                 {{NiahTask::single_1, "niah_single_1"},
-                  {NiahTask::single_2, "niah_single_2"},
-                  {NiahTask::single_3, "niah_single_3"},
-                  {NiahTask::multikey_1, "niah_multikey_1"},
-                  {NiahTask::multikey_2, "niah_multikey_2"},
-                  {NiahTask::multikey_3, "niah_multikey_3"},
-                  {NiahTask::multivalue, "niah_multivalue"},
-                  {NiahTask::multiquery, "niah_multiquery"}},
-                 {"RULER's needle tasks."});
+  data::describe_tasks(binder, "tasks", value.tasks, data::all_niah_tasks, {"RULER's needle tasks."});
   binder.field("lengths", value.lengths,
                {.text = "Prompt and answer together.", .unit = "tokens", .min = 64, .max = 1 << 24});
   binder.one_or_list("samples", value.samples,

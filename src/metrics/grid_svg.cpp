@@ -4,10 +4,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/metrics/heatmap_svg.hpp"
+#include "svg.hpp"
 
 namespace hydra::metrics {
 namespace {
@@ -17,18 +17,6 @@ constexpr std::size_t most_rects = 10000;
 constexpr int steps = 254;    // shades of the bitmap
 constexpr int unknown = 255;  // palette entry of a missing value
 constexpr const char* grey = "#d8d8d8";
-
-template <class... Args>
-std::string formatted(const char* format, Args... args) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), format, args...);
-  return text.data();
-}
-
-std::string text_at(double x, double y, const char* anchor, const std::string& extra, const std::string& content) {
-  return formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" ", x, y, anchor) + extra + ">" +
-         escape_xml(content) + "</text>\n";
-}
 
 // Of t in [0, 1] on the grid's scale.
 std::string color_at(double t, bool diverging) { return score_color(diverging ? 100 * t : 50 + 50 * t); }
@@ -119,13 +107,8 @@ std::string grid_svg(const Grid& grid) {
   const double title_width = 8.5 * static_cast<double>(grid.title.size()) + 24;
   const double width = std::max(left + std::max<double>(grid_width, least_width) + right, title_width);
   const double height = top + grid_height + bottom;
-  std::string svg = formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n",
-      width, height, width, height);
-  svg += "<title>" + escape_xml(grid.title) + "</title>\n";
-  svg += formatted("<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", width, height);
-  svg += text_at(12, 20, "start", "font-size=\"15\" font-weight=\"600\" fill=\"#1a1a1a\"", grid.title);
+  std::string svg = svg_begin(width, height, grid.title);
+  svg += title_at_top(grid.title);
   if (count <= most_rects) {
     svg += cells_svg(grid, size);
   } else {

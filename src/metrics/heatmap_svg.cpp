@@ -3,30 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "hydrahead/base/error.hpp"
+#include "svg.hpp"
 
 namespace hydra::metrics {
 namespace {
 
 constexpr int cell_width = 64, cell_height = 30, title_height = 52, axis_height = 44, legend_height = 34;
 
-template <class... Args>
-std::string formatted(const char* format, Args... args) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), format, args...);
-  return text.data();
-}
-
 using Rgb = std::array<double, 3>;
 constexpr Rgb low = {0xb2, 0x18, 0x2b}, middle = {0xf7, 0xf7, 0xf7}, high = {0x21, 0x66, 0xac};
-
-std::string text_at(double x, double y, std::string_view anchor, std::string_view extra, std::string_view content) {
-  return formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%.*s\" ", x, y, static_cast<int>(anchor.size()),
-                   anchor.data()) +
-         std::string(extra) + ">" + escape_xml(content) + "</text>\n";
-}
 
 // Lines instead of a <pattern>: several maps can stand in one page without clashing ids.
 std::string hatching(int x, int y, int width, int height) {
@@ -123,13 +110,8 @@ std::string heatmap_svg(const Heatmap& map) {
   const int width = std::max({left + columns * cell_width + 20, left + legend_width, title_width});
   const int grid_bottom = title_height + rows * cell_height;
   const int height = grid_bottom + axis_height + legend_height;
-  std::string svg = formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n",
-      width, height, width, height);
-  svg += "<title>" + escape_xml(map.title) + "</title>\n";
-  svg += formatted("<rect width=\"%d\" height=\"%d\" fill=\"#ffffff\"/>\n", width, height);
-  svg += text_at(12, 20, "start", "font-size=\"15\" font-weight=\"600\" fill=\"#1a1a1a\"", map.title);
+  std::string svg = svg_begin(width, height, map.title);
+  svg += title_at_top(map.title);
   svg += text_at(12, 39, "start", "fill=\"#555555\"", map.subtitle);
   for (int row = 0; row < rows; ++row) {
     const int y = title_height + row * cell_height;

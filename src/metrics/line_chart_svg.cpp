@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/metrics/heatmap_svg.hpp"
+#include "svg.hpp"
 
 namespace hydra::metrics {
 namespace {
@@ -16,16 +16,8 @@ constexpr double width = 640, height = 300, left = 74, right = 170, top = 54, bo
 constexpr std::array<const char*, 7> colors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000000"};
 
-template <class... Args>
-std::string formatted(const char* format, Args... args) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), format, args...);
-  return text.data();
-}
-
 std::string label(double x, double y, const char* anchor, const char* color, const std::string& text) {
-  return formatted("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" fill=\"%s\">", x, y, anchor, color) +
-         escape_xml(text) + "</text>\n";
+  return text_at(x, y, anchor, formatted("fill=\"%s\"", color), text);
 }
 
 // The y axis in drawing units: values, or their logarithms to base 2.
@@ -95,14 +87,8 @@ std::string line_chart_svg(const LineChart& given) {
   const auto x = [&](std::size_t column) {
     return left + (static_cast<double>(column) + 0.5) * (width - left - right) / static_cast<double>(columns);
   };
-  std::string svg = formatted(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
-      "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\">\n",
-      width, height, width, height);
-  svg += "<title>" + escape_xml(chart.title) + "</title>\n";
-  svg += formatted("<rect width=\"%.0f\" height=\"%.0f\" fill=\"#ffffff\"/>\n", width, height);
-  svg += "<text x=\"12\" y=\"20\" font-size=\"15\" font-weight=\"600\" fill=\"#1a1a1a\">" + escape_xml(chart.title) +
-         "</text>\n";
+  std::string svg = svg_begin(width, height, chart.title);
+  svg += title_at_top(chart.title);
   svg += label(12, top - 8, "start", "#555555", chart.y_name);
   const auto ticks = static_cast<int>(std::lround((axis.high - axis.low) / axis.step));
   for (int tick = 0; tick <= ticks; ++tick) {

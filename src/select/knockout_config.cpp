@@ -1,19 +1,12 @@
 #include "hydrahead/select/knockout_config.hpp"
 
+#include "hydrahead/data/data_config.hpp"
+
 namespace hydra::select {
 
 void describe(config::Binder& binder, KnockoutConfig& value) {
-  using data::NiahTask;
-  binder.choices("tasks", value.tasks,
-                 {{NiahTask::single_1, "niah_single_1"},
-                  {NiahTask::single_2, "niah_single_2"},
-                  {NiahTask::single_3, "niah_single_3"},
-                  {NiahTask::multikey_1, "niah_multikey_1"},
-                  {NiahTask::multikey_2, "niah_multikey_2"},
-                  {NiahTask::multikey_3, "niah_multikey_3"},
-                  {NiahTask::multivalue, "niah_multivalue"},
-                  {NiahTask::multiquery, "niah_multiquery"}},
-                 {"Tasks whose answers are scored, at select.context."});
+  data::describe_tasks(binder, "tasks", value.tasks, data::all_niah_tasks,
+                       {"Tasks whose answers are scored, at select.context."});
   binder.field("samples", value.samples, {.text = "Samples a task.", .min = 1, .max = 100000});
   binder.field("counts", value.counts,
                {.text = "Heads removed, a point each. Empty: 0, 1, 2, 3, 4, 6, 8, 12, ... up to half of all.",

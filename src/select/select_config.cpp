@@ -1,9 +1,10 @@
 #include "hydrahead/select/select_config.hpp"
 
+#include "hydrahead/data/data_config.hpp"
+
 namespace hydra::select {
 
 void describe(config::Binder& binder, SelectConfig& value) {
-  using data::NiahTask;
   binder.choice("method", value.method,
                 {{Method::interp, "interp"},
                  {Method::attribution, "attribution"},
@@ -11,13 +12,8 @@ void describe(config::Binder& binder, SelectConfig& value) {
                  {Method::ablation_zero, "ablation_zero"},
                  {Method::ablation_mean, "ablation_mean"}},
                 {"How heads are scored (method.md 3.2 to 3.6)."});
-  binder.choices("probes", value.probes,
-                 {{NiahTask::single_1, "niah_single_1"},
-                  {NiahTask::single_2, "niah_single_2"},
-                  {NiahTask::single_3, "niah_single_3"},
-                  {NiahTask::multikey_1, "niah_multikey_1"},
-                  {NiahTask::multikey_2, "niah_multikey_2"}},
-                 {"Sub-probes."});
+  // Those whose answer has a counterfactual: one needle is asked for.
+  data::describe_tasks(binder, "probes", value.probes, std::span(data::all_niah_tasks).first(5), {"Sub-probes."});
   binder.field("context", value.context, {.text = "Length of a probe.", .unit = "tokens", .min = 64, .max = 1 << 20});
   binder.field("pairs", value.pairs, {.text = "Counterfactual pairs a sub-probe.", .min = 1, .max = 10000});
   binder.field("min_margin", value.min_margin,
@@ -35,7 +31,7 @@ void describe(config::Binder& binder, SelectConfig& value) {
   binder.field("sender_rounds", value.sender_rounds,
                {.text = "Rounds of sender patching; 0: direct effects only.", .min = 0, .max = 100});
   binder.path("general", value.general, {"JSONL rows of a third capability. Empty: none."});
-  binder.section("knockout", value.knockout, "Check of a ranking by removing heads: `select --knockout`.");
+  binder.section("knockout", value.knockout, "Check of a ranking by removing heads.");
 }
 
 }  // namespace hydra::select

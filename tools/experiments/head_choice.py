@@ -7,8 +7,8 @@ A table file names the base config, the evaluations and the rows; every row is a
 a run of `hydrahead train` and `eval` in a directory of its own. Only the standard library is used. Runs that are done are not done
 again; after a signal or a time limit the same command goes on. Writes OUT/table.md and OUT/table.json of what is there.
 
-Table file (JSON): config (path beside the file), select (overrides for `hydrahead select`), evals {name: {verb: niah | ppl, and its
-options}}, rows [{label, seeds, and one of: heads [[layer, head], ...] | rule + fa_ratio | teacher: true; set [key=value, ...]}].
+Table file (JSON): config (path beside the file), evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of:
+heads [[layer, head], ...] | rule + fa_ratio | teacher: true; set [key=value, ...]}].
 """
 import argparse
 import concurrent.futures
@@ -23,7 +23,6 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NEED_SCORES = {"layer_interp", "global_interp", "global_interp_c"}
 RESULT = {"niah": "summary.json", "ppl": "ppl.json"}
 stop = threading.Event()
 
@@ -80,15 +79,6 @@ class Work:
         line = re.search(r"^teacher:\s*(\S+)", self.config.read_text(), re.MULTILINE)
         return self.config.parent / line.group(1)
 
-    def scores(self):
-        return self.options.out / "select" / "scores.json"
-
-    def select(self):
-        if not self.scores().exists():
-            out = self.scores().parent
-            self.hydrahead(self.options.out / "select-log", "select", "--model", self.teacher(), "--out", out,
-                           overrides=self.table.get("select", []))
-
 
 def run_directory(options, row, seed):
     return options.out / f"{re.sub(r'[^A-Za-z0-9.]+', '-', row['label']).strip('-')}-seed{seed}"
@@ -100,12 +90,7 @@ def plan_overrides(work, row, directory):
         lists = [sorted(h for layer, h in row["heads"] if layer == index) for index in range(layers)]
         (directory / "heads.yaml").write_text(f"version: 1\nrule: list\nheads: {json.dumps(lists)}\n")
         return [f"heads.plan={directory / 'heads.yaml'}"]
-    overrides = [f"heads.rule={row['rule']}", f"heads.fa_ratio={row['fa_ratio']}"]
-    return overrides + [f"heads.scores={work.scores()}"] * needs_scores(row)
-
-
-def needs_scores(row):
-    return row.get("rule") in NEED_SCORES or "heads.layers=scores" in row.get("set", [])
+    return [f"heads.rule={row['rule']}", f"heads.fa_ratio={row['fa_ratio']}"]
 
 
 def model_directory(work, row, directory):
@@ -198,8 +183,6 @@ def main():
         threading.Timer(options.seconds, stop.set).start()
     failures = []
     if not options.table_only:
-        if any(needs_scores(row) for row in rows):
-            work.select()
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             jobs = {pool.submit(run, work, row, seed): f"{row['label']}, seed {seed}"
                     for row in rows for seed in row.get("seeds", [0])}

@@ -100,7 +100,7 @@ class Binder {
   }
   // A list of words without repetition.
   template <class E>
-  void choices(std::string_view key, std::vector<E>& values, std::initializer_list<EnumName<E>> names, const Doc& doc) {
+  void choices(std::string_view key, std::vector<E>& values, const std::vector<EnumName<E>>& names, const Doc& doc) {
     std::vector<std::string_view> words;
     for (const auto& entry : names) {
       words.push_back(entry.name);
@@ -108,7 +108,7 @@ class Binder {
     std::vector<std::int64_t> indices;
     for (const E value : values) {
       for (std::size_t i = 0; i < names.size(); ++i) {
-        if (std::data(names)[i].value == value) {
+        if (names[i].value == value) {
           indices.push_back(static_cast<std::int64_t>(i));
         }
       }
@@ -116,7 +116,7 @@ class Binder {
     choice_indices(key, indices, words, doc);
     values.clear();
     for (const std::int64_t index : indices) {
-      values.push_back(std::data(names)[index].value);
+      values.push_back(names[index].value);
     }
   }
 

@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "hydrahead/config/binder.hpp"
+#include "hydrahead/data/niah.hpp"
 
 namespace hydra::data {
 
@@ -38,5 +42,9 @@ struct DataConfig {
   ValidationConfig validation;
 };
 void describe(config::Binder& binder, DataConfig& value);
+
+// A key that lists needle tasks by name, out of those in `from`.
+void describe_tasks(config::Binder& binder, std::string_view key, std::vector<NiahTask>& value,
+                    std::span<const NiahTask> from, const config::Doc& doc);
 
 }  // namespace hydra::data
