@@ -1,0 +1,45 @@
+#pragma once
+// Counterfactual pairs (method.md 3.1): a prompt that holds an answer, and the same prompt with a distractor of the
+// same kind in its place. What a head's output in the second run does to the first is what the head contributes.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "hydrahead/data/niah.hpp"
+#include "hydrahead/text/tokenizer.hpp"
+
+namespace hydra::data {
+
+// Both runs are followed by the clean answer (teacher forced) but for its last token, and have equally many tokens, so
+// that positions match one to one.
+struct CounterfactualPair {
+  std::string id;                             // "niah_single_1/4096/3", "addition/5"
+  std::string probe;                          // "niah_single_1", "induction", "addition", ...
+  std::string capability;                     // "single", "multi", "general"
+  std::vector<text::TokenId> clean, corrupt;  // [T] each
+  // The answer tokens of Eq. 9: rows whose next token is read out, and which tokens are compared there. Places where
+  // answer and distractor have the same token say nothing and are left out, so answer[j] != distractor[j].
+  std::vector<std::int64_t> rows;                 // ascending
+  std::vector<text::TokenId> answer, distractor;  // a+ and a- of each row
+  // Where the answer stands in the clean prompt, answer token by answer token, for scores that look at attention: of
+  // answer[j] the position with that token; empty where the prompt does not hold the answer (addition).
+  std::vector<std::int64_t> sources;
+};
+
+// Sample `index` of a task with one answer (niah_single_*, niah_multikey_*), in the base prompt form. The pair has
+// `length` tokens at most. The distractor is drawn again until the token counts are equal.
+CounterfactualPair niah_pair(const NiahBuilder& builder, const Corpora& corpora, const text::Tokenizer& tokenizer,
+                             NiahTask task, std::int64_t length, std::int64_t index, std::uint64_t seed);
+
+// `pairs` pairs of each of our own probes of general ability: "induction" (copying what followed the same word before),
+// "addition" (two-digit numbers) and "fact" (a fact stated in the context, swapped). A pure function of the arguments.
+std::vector<CounterfactualPair> general_pairs(const text::Tokenizer& tokenizer, std::int64_t pairs, std::uint64_t seed);
+
+// JSONL rows {"clean", "corrupt", "answer+", "answer-"} of text, and "probe" (default: the file's name without
+// extension): answer+ continues `clean`, answer- continues `corrupt`. UserError naming file and line: an unknown or
+// missing key, clean = corrupt, texts or answers whose token counts differ, answers that are equal.
+std::vector<CounterfactualPair> read_pairs(const std::filesystem::path& file, const text::Tokenizer& tokenizer);
+
+}  // namespace hydra::data

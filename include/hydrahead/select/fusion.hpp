@@ -1,0 +1,41 @@
+#pragma once
+// From effects of heads on single probes to one score a head (method.md 3.4; Eq. 11 and 12 of the paper).
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydra::select {
+
+// Means over the kept pairs of one probe; all [L, H], fp64 on the CPU. A scorer with one role leaves `send` undefined.
+struct ProbeEffects {
+  std::string probe, capability;
+  std::int64_t pairs = 0, dropped = 0;  // kept, and left out for their small margin
+  at::Tensor receive, send;             // of the effects clipped to [0, 1]
+  at::Tensor receive_raw, send_raw;     // of the unclipped effects
+  at::Tensor attribution;               // of the gradient score
+};
+
+struct CapabilityScore {
+  std::string name;
+  double weight = 1;
+  at::Tensor strength, kappa,
+      score;  // [L, H]: max of the roles; share of probes with |effect| >= threshold; minmax of their product
+};
+struct FusedScores {
+  at::Tensor score;  // [L, H] s_h of Eq. 12
+  at::Tensor
+      effect;  // mean unclipped effect in the stronger role, without kappa, fused like the score but without minmax
+  at::Tensor attribution;  // likewise
+  std::vector<CapabilityScore> capabilities;
+  std::vector<std::string> left_out;  // capabilities without a single kept pair
+};
+
+// weights: by capability; a capability that it does not name weighs 1. UserError if no capability has pairs.
+FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::string, double>& weights,
+                 double threshold);
+
+}  // namespace hydra::select
