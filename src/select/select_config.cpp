@@ -4,6 +4,12 @@
 
 namespace hydra::select {
 
+void describe(config::Binder& binder, CapabilityWeights& value) {
+  binder.field("single", value.single, {.text = "Finding one needle.", .min = 0});
+  binder.field("multi", value.multi, {.text = "Finding one needle among others.", .min = 0});
+  binder.field("general", value.general, {.text = "General ability.", .min = 0});
+}
+
 void describe(config::Binder& binder, SelectConfig& value) {
   binder.choice("method", value.method,
                 {{Method::interp, "interp"},
@@ -30,7 +36,11 @@ void describe(config::Binder& binder, SelectConfig& value) {
                  {"Receiver inputs that sender patching changes."});
   binder.field("sender_rounds", value.sender_rounds,
                {.text = "Rounds of sender patching; 0: direct effects only.", .min = 0, .max = 100});
-  binder.path("general", value.general, {"JSONL rows of a third capability. Empty: none."});
+  binder.choice("general", value.general, {{GeneralProbes::builtin, "builtin"}, {GeneralProbes::none, "none"}},
+                {"Third capability: copying, addition and facts, or nothing."});
+  binder.path("general_file", value.general_file,
+              {"JSONL rows {clean, corrupt, answer+, answer-} of your own for the third capability. Empty: none."});
+  binder.section("weights", value.weights, "Weights of the capabilities in a head's score.");
   binder.section("knockout", value.knockout, "Check of a ranking by removing heads.");
 }
 

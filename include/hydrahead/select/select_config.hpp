@@ -16,6 +16,13 @@ enum class Method { interp, attribution, retrieval_score, ablation_zero, ablatio
 enum class Direction { noising, denoising };
 enum class Metric { logit_diff, prob };
 enum class SenderPath { q, k, v };
+enum class GeneralProbes { builtin, none };
+
+// w_c of Eq. 12, by capability.
+struct CapabilityWeights {
+  double single = 1, multi = 1, general = 1;
+};
+void describe(config::Binder& binder, CapabilityWeights& value);
 
 struct SelectConfig {
   Method method = Method::interp;
@@ -30,7 +37,9 @@ struct SelectConfig {
   Metric metric = Metric::logit_diff;
   std::vector<SenderPath> sender_paths = {SenderPath::q, SenderPath::k, SenderPath::v};
   std::int64_t sender_rounds = 2;
-  std::filesystem::path general;  // JSONL rows of a third capability; empty: none
+  GeneralProbes general = GeneralProbes::builtin;  // third capability
+  std::filesystem::path general_file;              // JSONL rows of the user's own for it
+  CapabilityWeights weights;
   KnockoutConfig knockout;
 };
 void describe(config::Binder& binder, SelectConfig& value);

@@ -1,0 +1,45 @@
+#include "hydrahead/select/probes.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "hydrahead/base/error.hpp"
+#include "hydrahead/base/log.hpp"
+
+namespace hydra::select {
+
+std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std::int64_t window, std::uint64_t seed,
+                                                 const data::Corpora& corpora, const text::Tokenizer& tokenizer) {
+  const std::int64_t context = std::min(config.context, window);
+  if (context < config.context) {
+    log_warning("select.context: ", config.context, " tokens cut to the teacher's window of ", window);
+  }
+  data::NiahOptions options;
+  options.seed = seed;
+  const data::NiahBuilder builder(corpora, tokenizer, options);
+  std::vector<data::CounterfactualPair> pairs;
+  std::string reasons;
+  for (const data::NiahTask task : config.probes) {
+    if (const auto reason = builder.unfit_reason(task, context, config.pairs)) {
+      log_warning("select.probes: ", *reason, "; left out");
+      reasons += (reasons.empty() ? "" : "; ") + *reason;
+      continue;
+    }
+    for (std::int64_t index = 0; index < config.pairs; ++index) {
+      pairs.push_back(data::niah_pair(builder, corpora, tokenizer, task, context, index, seed));
+    }
+  }
+  const auto append = [&](std::vector<data::CounterfactualPair> more) {
+    pairs.insert(pairs.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  if (config.general == GeneralProbes::builtin) {
+    append(data::general_pairs(tokenizer, config.pairs, seed));
+  }
+  if (!config.general_file.empty()) {
+    append(data::read_pairs(config.general_file, tokenizer));
+  }
+  HYDRA_REQUIRE(!pairs.empty(), "select.probes: nothing is left to score heads on: ", reasons);
+  return pairs;
+}
+
+}  // namespace hydra::select
