@@ -7,6 +7,7 @@
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
+#include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/select/scorers.hpp"
 #include "tests/support/compare.hpp"
 #include "tests/support/temp_dir.hpp"
