@@ -10,6 +10,7 @@ namespace hydra::tools {
 void add_inspect(CLI::App& app, int& exit_status);
 void add_verify(CLI::App& app, int& exit_status);
 void add_tokenize(CLI::App& app, int& exit_status);
+void add_select(CLI::App& app, int& exit_status);
 void add_convert(CLI::App& app, int& exit_status);
 void add_train(CLI::App& app, int& exit_status);
 void add_eval(CLI::App& app, int& exit_status);

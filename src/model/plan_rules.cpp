@@ -2,7 +2,9 @@
 // KV group: with `budget: kv_groups` a touched group is paid for once and its sibling heads come free.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -77,16 +79,38 @@ Task make_task(const HeadsConfig& heads, const Qwen3Config& config) {
   return task;
 }
 
-// Units of each layer when K is spread evenly: the remainder goes to the first layers.
-std::vector<std::int64_t> even_counts(const Task& task, double fa_ratio) {
+void require_one_a_layer(const Task& task, double fa_ratio) {
   HYDRA_REQUIRE(task.budget >= task.layers, "heads.fa_ratio: found ", fa_ratio, ", which is ", task.budget, " of ",
                 task.total(), " ", task.noun(), "; rule ", task.rule, " needs at least one in each of ", task.layers,
                 " layers; the nearest ratio is ", ratio_text(task.layers, task.total()));
+}
+
+// Units of each layer when K is spread evenly: the remainder goes to the first layers.
+std::vector<std::int64_t> even_counts(const Task& task, double fa_ratio) {
+  require_one_a_layer(task, fa_ratio);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(task.layers), task.budget / task.layers);
   for (std::int64_t i = 0; i < task.budget % task.layers; ++i) {
     ++counts[i];
   }
   return counts;
+}
+
+void put_kept_first(const Task& task, std::vector<Unit>& order) {
+  std::stable_partition(order.begin(), order.end(), [&](const Unit& unit) { return task.kept.count(unit) > 0; });
+}
+
+// All units, the one with the most important head first; those kept in any case before all.
+std::vector<Unit> scored_order(const Task& task, const HeadScores& scores) {
+  std::vector<Unit> order;
+  std::set<Unit> seen;
+  for (const auto& [layer, head] : ranking(scores)) {
+    const Unit unit{layer, head / task.heads_per_unit};
+    if (seen.insert(unit).second) {
+      order.push_back(unit);
+    }
+  }
+  put_kept_first(task, order);
+  return order;
 }
 
 // All units in random order, those kept in any case first.
@@ -98,7 +122,7 @@ std::vector<Unit> random_order(const Task& task, std::int64_t seed) {
     }
   }
   RandomStream(static_cast<std::uint64_t>(seed), random_stream).shuffle(order);
-  std::stable_partition(order.begin(), order.end(), [&](const Unit& unit) { return task.kept.count(unit) > 0; });
+  put_kept_first(task, order);
   return order;
 }
 
@@ -154,16 +178,36 @@ std::set<Unit> fixed(const Task& task, const std::vector<std::int64_t>& counts) 
   return chosen;
 }
 
-std::set<Unit> whole_layers(const Task& task, const HeadsConfig& heads) {
+// The n layers with the largest sums of scores; equal sums are told apart by the sums of the further keys.
+std::vector<std::int64_t> best_layers(const HeadScores& scores, std::int64_t n) {
+  std::vector<std::int64_t> layers(scores.layers.size());
+  std::iota(layers.begin(), layers.end(), 0);
+  const auto sums = [&](std::int64_t layer) {
+    std::array<double, 3> sum{};
+    for (const HeadScore& head : scores.layers[layer]) {
+      sum[0] += head.score;
+      sum[1] += head.effect;
+      sum[2] += head.attribution;
+    }
+    return sum;
+  };
+  std::stable_sort(layers.begin(), layers.end(), [&](std::int64_t a, std::int64_t b) { return sums(a) > sums(b); });
+  layers.resize(static_cast<std::size_t>(n));
+  return layers;
+}
+
+std::set<Unit> whole_layers(const Task& task, const HeadsConfig& heads, const HeadScores* scores) {
   std::vector<std::int64_t> layers = heads.layer_list;
-  HYDRA_REQUIRE(heads.layers != "scores", "heads.layers: scores needs the head scores that `hydrahead select` writes");
-  if (heads.layers == "even") {
+  if (heads.layers == "even" || heads.layers == "scores") {
     require_multiple(task.budget, task.per_layer, task.total(), heads.fa_ratio,
                      detail::concat("rule layer_wise needs whole layers of ", task.per_layer));
     const std::int64_t n = task.budget / task.per_layer;
     layers.clear();
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n && heads.layers == "even"; ++i) {
       layers.push_back((2 * i + 1) * task.layers / (2 * n));  // floor((i + 1/2) L / n)
+    }
+    if (heads.layers == "scores") {
+      layers = best_layers(*scores, n);
     }
   } else if (static_cast<std::int64_t>(layers.size()) * task.per_layer != task.budget) {
     log_info("heads.layers lists ", layers.size(), " of ", task.layers, " layers: they decide, not fa_ratio ",
@@ -181,22 +225,22 @@ std::set<Unit> whole_layers(const Task& task, const HeadsConfig& heads) {
   return chosen;
 }
 
-std::set<Unit> choose(const Task& task, const HeadsConfig& heads, std::int64_t seed) {
+std::set<Unit> choose(const Task& task, const HeadsConfig& heads, std::int64_t seed, const HeadScores* scores) {
+  const std::int64_t least = (heads.min_per_layer + task.heads_per_unit - 1) / task.heads_per_unit;
   switch (heads.rule) {
     case HeadRule::fixed: return fixed(task, even_counts(task, heads.fa_ratio));
     case HeadRule::layer_random:
       return first_of_each_layer(random_order(task, seed), even_counts(task, heads.fa_ratio));
-    case HeadRule::global_random: {
-      const std::int64_t least = (heads.min_per_layer + task.heads_per_unit - 1) / task.heads_per_unit;
-      return first_of_all(task, random_order(task, seed), least);
-    }
-    case HeadRule::layer_wise: return whole_layers(task, heads);
     case HeadRule::layer_interp:
-    case HeadRule::global_interp:
-    case HeadRule::global_interp_c: break;
+      return first_of_each_layer(scored_order(task, *scores), even_counts(task, heads.fa_ratio));
+    case HeadRule::global_random: return first_of_all(task, random_order(task, seed), least);
+    case HeadRule::global_interp: return first_of_all(task, scored_order(task, *scores), least);
+    case HeadRule::global_interp_c:
+      require_one_a_layer(task, heads.fa_ratio);
+      return first_of_all(task, scored_order(task, *scores), std::max<std::int64_t>(least, 1));
+    case HeadRule::layer_wise: return whole_layers(task, heads, scores);
   }
-  fail_request("heads.rule: ", task.rule,
-               " needs the head scores that `hydrahead select` writes (heads.scores: ", heads.scores.string(), ")");
+  HYDRA_CHECK(false, "unknown rule");
 }
 
 }  // namespace
@@ -214,11 +258,22 @@ std::string_view rule_name(HeadRule rule) {
   return "";
 }
 
-HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed) {
+bool needs_scores(const HeadsConfig& heads) {
+  return heads.plan.empty() &&
+         (heads.rule == HeadRule::layer_interp || heads.rule == HeadRule::global_interp ||
+          heads.rule == HeadRule::global_interp_c || (heads.rule == HeadRule::layer_wise && heads.layers == "scores"));
+}
+
+HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed,
+                      const HeadScores* scores) {
+  HYDRA_REQUIRE(scores != nullptr || !needs_scores(heads), "heads.rule: ", rule_name(heads.rule),
+                heads.rule == HeadRule::layer_wise ? " with layers: scores" : "",
+                " needs the head scores that `hydrahead select` writes; found no file at heads.scores, ",
+                heads.scores.string());
   HYDRA_REQUIRE(heads.min_per_layer <= config.heads, "heads.min_per_layer: found ", heads.min_per_layer,
                 ", expected at most the ", config.heads, " heads of a layer");
   const Task task = make_task(heads, config);
-  const std::set<Unit> chosen = choose(task, heads, seed);
+  const std::set<Unit> chosen = choose(task, heads, seed, scores);
   for (const Unit& unit : task.kept) {
     HYDRA_REQUIRE(chosen.count(unit) > 0, "heads.always_keep: layer ", unit.layer, " has no room for ",
                   task.heads_per_unit == 1 ? "head " : "KV group ", unit.index, " under rule ", task.rule);

@@ -4,6 +4,25 @@
 
 namespace hydra::select {
 
+namespace {
+
+constexpr config::EnumName<Method> methods[] = {{Method::interp, "interp"},
+                                                {Method::attribution, "attribution"},
+                                                {Method::retrieval_score, "retrieval_score"},
+                                                {Method::ablation_zero, "ablation_zero"},
+                                                {Method::ablation_mean, "ablation_mean"}};
+
+}  // namespace
+
+std::string method_name(Method method) {
+  for (const auto& [value, name] : methods) {
+    if (value == method) {
+      return std::string(name);
+    }
+  }
+  return "";
+}
+
 void describe(config::Binder& binder, CapabilityWeights& value) {
   binder.field("single", value.single, {.text = "Finding one needle.", .min = 0});
   binder.field("multi", value.multi, {.text = "Finding one needle among others.", .min = 0});
@@ -11,13 +30,7 @@ void describe(config::Binder& binder, CapabilityWeights& value) {
 }
 
 void describe(config::Binder& binder, SelectConfig& value) {
-  binder.choice("method", value.method,
-                {{Method::interp, "interp"},
-                 {Method::attribution, "attribution"},
-                 {Method::retrieval_score, "retrieval_score"},
-                 {Method::ablation_zero, "ablation_zero"},
-                 {Method::ablation_mean, "ablation_mean"}},
-                {"How heads are scored (method.md 3.2 to 3.6)."});
+  binder.choice("method", value.method, {methods[0], methods[1], methods[2], methods[3], methods[4]}, {"How heads are scored (method.md 3.2 to 3.6)."});
   // Those whose answer has a counterfactual: one needle is asked for.
   data::describe_tasks(binder, "probes", value.probes, std::span(data::all_niah_tasks).first(5), {"Sub-probes."});
   binder.field("context", value.context, {.text = "Length of a probe.", .unit = "tokens", .min = 64, .max = 1 << 20});

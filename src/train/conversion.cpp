@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <sstream>
 
 #include "hydrahead/base/error.hpp"
@@ -101,8 +102,12 @@ void log_new_parameters(const model::Conversion& conversion) {
 model::HeadPlan choose_plan(const model::HeadsConfig& heads, const io::HfModelDir& teacher,
                             const model::Qwen3Config& config, std::int64_t seed) {
   const std::string sha256 = teacher.sha256();
-  model::HeadPlan plan =
-      heads.plan.empty() ? model::plan_by_rule(heads, config, seed) : model::read_plan(heads.plan, config, sha256);
+  std::optional<model::HeadScores> scores;
+  if (model::needs_scores(heads) && fs::exists(heads.scores)) {
+    scores = model::read_scores(heads.scores, config, sha256);
+  }
+  model::HeadPlan plan = heads.plan.empty() ? model::plan_by_rule(heads, config, seed, scores ? &*scores : nullptr)
+                                            : model::read_plan(heads.plan, config, sha256);
   plan.teacher_sha256 = sha256;
   return plan;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hydrahead/config/binder.hpp"
+#include "hydrahead/model/head_scores.hpp"
 #include "hydrahead/model/qwen3_config.hpp"
 
 namespace hydra::model {
@@ -57,8 +58,11 @@ HeadPlan make_plan(const Qwen3Config& config, const std::vector<std::vector<std:
 HeadPlan read_plan_json(const Json& json, const Qwen3Config& config, const std::string& where);
 void write_plan_json(Json& json, const HeadPlan& plan);
 
-// method.md 3.5. Rules that need scores refuse and name `select`; infeasible budgets name the nearest ratios.
-HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed);
+// Whether plan_by_rule needs head scores for this.
+bool needs_scores(const HeadsConfig& heads);
+// method.md 3.5. Rules that need scores refuse without them and name `select`; infeasible budgets name the nearest ratios.
+HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed,
+                      const HeadScores* scores = nullptr);
 
 // heads.yaml: {version: 1, teacher_sha256, rule, seed, heads: [[...], ...]}. teacher_sha256 "" skips that check.
 HeadPlan read_plan(const std::filesystem::path& file, const Qwen3Config& config, const std::string& teacher_sha256);

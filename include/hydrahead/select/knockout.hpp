@@ -6,19 +6,19 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hydrahead/base/json.hpp"
 #include "hydrahead/data/corpora.hpp"
 #include "hydrahead/dist/communicator.hpp"
+#include "hydrahead/model/head_scores.hpp"
 #include "hydrahead/model/hydra_model.hpp"
 #include "hydrahead/select/knockout_config.hpp"
 #include "hydrahead/text/tokenizer.hpp"
 
 namespace hydra::select {
 
-using LayerHead = std::pair<std::int64_t, std::int64_t>;
+using model::LayerHead;
 
 struct KnockoutCurve {
   std::string name;              // "score order", "reverse order", "random order, seed 0"

@@ -13,6 +13,7 @@
 namespace hydra::select {
 
 enum class Method { interp, attribution, retrieval_score, ablation_zero, ablation_mean };
+std::string method_name(Method method);
 enum class Direction { noising, denoising };
 enum class Metric { logit_diff, prob };
 enum class SenderPath { q, k, v };

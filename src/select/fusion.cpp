@@ -1,0 +1,100 @@
+#include "hydrahead/select/fusion.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "hydrahead/base/error.hpp"
+
+namespace hydra::select {
+namespace {
+
+// All [L, H], means over the probes of one capability.
+struct Capability {
+  CapabilityScore result;
+  at::Tensor effect, attribution;
+};
+
+at::Tensor minmax(const at::Tensor& x) {
+  const at::Tensor low = x.min(), range = x.max() - low;
+  return range.item<double>() > 0 ? (x - low) / range : at::zeros_like(x);
+}
+
+Capability fuse_probes(const std::string& name, const std::vector<const ProbeEffects*>& probes, double weight,
+                       double threshold) {
+  const auto mean = [&](at::Tensor ProbeEffects::*member) {
+    std::vector<at::Tensor> all;
+    for (const ProbeEffects* probe : probes) {
+      all.push_back(probe->*member);
+    }
+    return at::stack(all).mean(0);
+  };
+  // Share of the probes in which the head matters in one role.
+  const auto share = [&](at::Tensor ProbeEffects::*raw) {
+    std::vector<at::Tensor> all;
+    for (const ProbeEffects* probe : probes) {
+      all.push_back((probe->*raw).abs().ge(threshold).to(at::kDouble));
+    }
+    return at::stack(all).mean(0);
+  };
+  Capability fused{.result = {.name = name, .weight = weight, .strength = {}, .kappa = {}, .score = {}},
+                   .effect = mean(&ProbeEffects::receive_raw),
+                   .attribution = mean(&ProbeEffects::attribution)};
+  CapabilityScore& result = fused.result;
+  result.strength = mean(&ProbeEffects::receive);
+  result.kappa = share(&ProbeEffects::receive_raw);
+  if (probes.front()->send.defined()) {
+    const at::Tensor sent = mean(&ProbeEffects::send), sends = sent > result.strength;
+    result.kappa = at::where(sends, share(&ProbeEffects::send_raw), result.kappa);
+    result.strength = at::where(sends, sent, result.strength);
+    fused.effect = at::maximum(fused.effect, mean(&ProbeEffects::send_raw));
+  }
+  result.score = minmax(result.strength * result.kappa);
+  return fused;
+}
+
+}  // namespace
+
+FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::string, double>& weights,
+                 double threshold) {
+  std::vector<std::string> names;
+  for (const ProbeEffects& probe : probes) {
+    if (std::find(names.begin(), names.end(), probe.capability) == names.end()) {
+      names.push_back(probe.capability);
+    }
+  }
+  FusedScores fused;
+  double sum = 0;
+  for (const std::string& name : names) {
+    std::vector<const ProbeEffects*> kept;
+    for (const ProbeEffects& probe : probes) {
+      if (probe.capability == name && probe.pairs > 0) {
+        kept.push_back(&probe);
+      }
+    }
+    const auto given = weights.find(name);
+    const double weight = given == weights.end() ? 1.0 : given->second;
+    if (kept.empty() || weight == 0) {
+      fused.left_out.push_back(name);
+      continue;
+    }
+    Capability capability = fuse_probes(name, kept, weight, threshold);
+    const auto add = [weight](at::Tensor& total, const at::Tensor& part) {
+      total = total.defined() ? total + weight * part : weight * part;
+    };
+    add(fused.score, capability.result.score);
+    add(fused.effect, capability.effect);
+    add(fused.attribution, capability.attribution);
+    sum += weight;
+    fused.capabilities.push_back(std::move(capability.result));
+  }
+  HYDRA_REQUIRE(sum > 0,
+                "select: no capability is left with pairs whose readout falls by select.min_margin, and a weight above "
+                "0: the teacher does not answer the probes (select.probes, select.context)");
+  for (at::Tensor* total : {&fused.score, &fused.effect, &fused.attribution}) {
+    total->div_(sum);
+  }
+  return fused;
+}
+
+}  // namespace hydra::select

@@ -1,0 +1,180 @@
+#include "hydrahead/train/selection.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "hydrahead/base/error.hpp"
+#include "hydrahead/base/files.hpp"
+#include "hydrahead/base/log.hpp"
+#include "hydrahead/base/sha256.hpp"
+#include "hydrahead/select/analysis.hpp"
+#include "hydrahead/select/knockout.hpp"
+#include "hydrahead/select/probes.hpp"
+#include "hydrahead/select/score_report.hpp"
+#include "hydrahead/select/scoring.hpp"
+#include "hydrahead/text/tokenizer.hpp"
+#include "hydrahead/train/conversion.hpp"
+
+namespace hydra::train {
+namespace {
+
+using Pairs = std::vector<data::CounterfactualPair>;
+
+// Every token of every pair and what is read out: texts, tokenizer, seed and probes all show in it.
+std::string sha256_of(const Pairs& pairs) {
+  Sha256 hash;
+  for (const data::CounterfactualPair& pair : pairs) {
+    hash.update(Json{pair.id, pair.clean, pair.corrupt, pair.rows, pair.answer, pair.distractor, pair.sources}.dump());
+  }
+  return hash.hex();
+}
+
+// What changes the effects on a pair; weights, threshold and rounds come after.
+Json pair_settings(const select::SelectConfig& config, const Pairs& pairs, const Json& identity) {
+  Json settings = identity;
+  settings["pairs_sha256"] = sha256_of(pairs);
+  settings["method"] = select::method_name(config.method);
+  settings["direction"] = config.direction == select::Direction::noising ? "noising" : "denoising";
+  settings["metric"] = config.metric == select::Metric::logit_diff ? "logit_diff" : "prob";
+  settings["decay"] = config.decay;
+  settings["min_margin"] = config.min_margin;
+  std::string paths;
+  for (const select::SenderPath path : config.sender_paths) {
+    paths += path == select::SenderPath::q ? 'q' : path == select::SenderPath::k ? 'k' : 'v';
+  }
+  std::sort(paths.begin(), paths.end());
+  settings["senders"] = config.sender_rounds > 0 ? paths : "none";
+  return settings;
+}
+
+void log_memory(const select::SelectConfig& config, const Pairs& pairs, const model::Qwen3Config& base,
+                at::ScalarType type) {
+  std::size_t tokens = 0, rows = 0;
+  for (const data::CounterfactualPair& pair : pairs) {
+    tokens = std::max(tokens, pair.clean.size());
+    rows = std::max(rows, pair.rows.size());
+  }
+  const auto memory =
+      select::scoring_memory(base, config, static_cast<std::int64_t>(tokens), static_cast<std::int64_t>(rows),
+                             static_cast<std::int64_t>(at::elementSize(type)));
+  log_info("select: ", pairs.size(), " pairs of at most ", tokens, " tokens; beside the model about ",
+           memory.device >> 20, " MiB at the peak, and ", (memory.disk_of_a_pair >> 20) * pairs.size(),
+           " MiB on disk until the end");
+}
+
+model::HeadScores head_scores(const select::FusedScores& fused, const std::string& teacher_sha256,
+                              const select::SelectConfig& config) {
+  model::HeadScores scores{
+      .teacher_sha256 = teacher_sha256, .method = select::method_name(config.method), .layers = {}};
+  for (std::int64_t layer = 0; layer < fused.score.size(0); ++layer) {
+    scores.layers.emplace_back();
+    for (std::int64_t head = 0; head < fused.score.size(1); ++head) {
+      scores.layers.back().push_back({.score = fused.score[layer][head].item<double>(),
+                                      .effect = fused.effect[layer][head].item<double>(),
+                                      .attribution = fused.attribution[layer][head].item<double>()});
+    }
+  }
+  return scores;
+}
+
+at::Tensor score_matrix(const model::HeadScores& scores) {
+  std::vector<at::Tensor> rows;
+  for (const auto& layer : scores.layers) {
+    std::vector<double> values;
+    for (const model::HeadScore& head : layer) {
+      values.push_back(head.score);
+    }
+    rows.push_back(at::tensor(values, at::kDouble));
+  }
+  return at::stack(rows);
+}
+
+// The first pair of every probe: what the heads do on the very text that they are scored on.
+std::vector<std::vector<std::int32_t>> texts_to_analyse(const Pairs& pairs) {
+  std::vector<std::vector<std::int32_t>> texts;
+  std::string last;
+  for (const data::CounterfactualPair& pair : pairs) {
+    if (pair.probe != last) {
+      texts.push_back(pair.clean);
+    }
+    last = pair.probe;
+  }
+  return texts;
+}
+
+void require_output(const SelectionOptions& options) {
+  const fs::path& out = options.out;
+  const bool resumable = fs::exists(out / "pairs" / "settings.json") && !fs::exists(out / "scores.json");
+  HYDRA_REQUIRE(!fs::exists(out) || (fs::is_directory(out) && (fs::is_empty(out) || resumable)), out.string(),
+                ": already holds something; expected a new or empty directory, or one of a selection that was stopped");
+}
+
+}  // namespace
+
+std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, const model::LoadOptions& load,
+                          const SelectionOptions& options, dist::Communicator& communicator) {
+  const select::SelectConfig& settings = config.select;
+  const model::ModelConfig teacher_config = model::read_model_config(dir);
+  HYDRA_REQUIRE(!teacher_config.plan, options.model_name,
+                ": found a hybrid checkpoint (model_type hydrahead), expected a teacher: its heads are scored before "
+                "conversion");
+  const model::Qwen3Config& base = teacher_config.base;
+  dist::run_together(communicator, [&] { require_output(options); });
+  communicator.barrier();  // every rank has looked before one writes
+  const text::Tokenizer tokenizer = text::Tokenizer::load(options.model_name);
+  const eval::NiahConfig niah = config.eval.niah.value_or(eval::NiahConfig{});
+  const data::Corpora corpora = data::load_corpora(niah.haystack.string(), niah.words.string());
+  const Pairs pairs =
+      select::make_pairs(settings, base.max_position, static_cast<std::uint64_t>(config.seed), corpora, tokenizer);
+  model::HeadsConfig heads = config.heads;
+  heads.plan.clear();
+  heads.rule = heads.rule_given ? heads.rule : model::HeadRule::global_interp_c;
+  const std::string sha256 = dir.sha256();
+
+  std::optional<model::HeadScores> scores;
+  if (!options.scores.empty()) {
+    scores = model::read_scores(options.scores, base, sha256);
+    static_cast<void>(model::plan_by_rule(heads, base, config.seed, &*scores));  // a wrong request costs nothing yet
+  }
+  const model::Model teacher = model::load_model(dir, load);
+  select::ScoreReport report{
+      .model_name = options.model_name, .settings = {}, .probes = {}, .fused = {}, .scores = {}, .plan = {}};
+  if (!scores) {
+    log_memory(settings, pairs, base, load.compute_type);
+    report.settings = pair_settings(settings, pairs, options.identity);
+    report.probes = select::score_heads(teacher, pairs, settings, options.out / "pairs", report.settings, communicator);
+    report.fused = select::fuse(
+        report.probes,
+        {{"single", settings.weights.single}, {"multi", settings.weights.multi}, {"general", settings.weights.general}},
+        settings.threshold);
+    scores = head_scores(report.fused, sha256, settings);
+  }
+  report.scores = *scores;
+  report.plan = model::plan_by_rule(heads, base, config.seed, &*scores);
+  report.plan.teacher_sha256 = sha256;
+
+  std::optional<select::Knockout> knockout;
+  if (options.knockout) {
+    knockout = select::knockout_curves(teacher, model::ranking(*scores), settings.knockout,
+                                       std::min(settings.context, base.max_position), corpora, tokenizer, communicator);
+  }
+  if (communicator.rank() != 0) {
+    return "";
+  }
+  if (options.analyse) {
+    const auto texts = texts_to_analyse(pairs);
+    select::write_analysis(options.out, options.model_name, detail::concat(texts.size(), " probes"),
+                           select::analyse_heads(teacher, texts), score_matrix(*scores));
+  }
+  if (knockout) {
+    select::write_knockout(options.out, *knockout);
+  }
+  model::write_plan(options.out / "heads.yaml", report.plan);
+  const std::string text = select::write_score_report(options.out, report);
+  fs::remove_all(options.out / "pairs");
+  return text + (knockout ? "\n" + select::knockout_table(*knockout) : "");
+}
+
+}  // namespace hydra::train
