@@ -37,17 +37,23 @@ Capability fuse_probes(const std::string& name, const std::vector<const ProbeEff
     }
     return at::stack(all).mean(0);
   };
-  Capability fused{.result = {.name = name, .weight = weight, .strength = {}, .kappa = {}, .score = {}},
-                   .effect = mean(&ProbeEffects::receive_raw),
-                   .attribution = mean(&ProbeEffects::attribution)};
+  Capability fused{.result = {}, .effect = mean(&ProbeEffects::receive_raw), .attribution = {}};
+  fused.attribution = mean(&ProbeEffects::attribution);
   CapabilityScore& result = fused.result;
-  result.strength = mean(&ProbeEffects::receive);
+  result.name = name;
+  result.weight = weight;
+  result.receive = result.strength = mean(&ProbeEffects::receive);
   result.kappa = share(&ProbeEffects::receive_raw);
+  result.sends = at::zeros_like(result.receive, at::kBool);
   if (probes.front()->send.defined()) {
-    const at::Tensor sent = mean(&ProbeEffects::send), sends = sent > result.strength;
-    result.kappa = at::where(sends, share(&ProbeEffects::send_raw), result.kappa);
-    result.strength = at::where(sends, sent, result.strength);
-    fused.effect = at::maximum(fused.effect, mean(&ProbeEffects::send_raw));
+    const at::Tensor send_effect = mean(&ProbeEffects::send_raw);
+    result.send = mean(&ProbeEffects::send);
+    // Heads whose effects were all clipped to 0 have a stronger role too: the tie key asks for it.
+    result.sends = result.send.gt(result.receive)
+                       .logical_or(result.send.eq(result.receive).logical_and(send_effect.gt(fused.effect)));
+    result.strength = at::where(result.sends, result.send, result.receive);
+    result.kappa = at::where(result.sends, share(&ProbeEffects::send_raw), result.kappa);
+    fused.effect = at::where(result.sends, send_effect, fused.effect);
   }
   result.score = minmax(result.strength * result.kappa);
   return fused;
@@ -74,7 +80,7 @@ FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::st
     }
     const auto given = weights.find(name);
     const double weight = given == weights.end() ? 1.0 : given->second;
-    if (kept.empty() || weight == 0) {
+    if (kept.empty()) {
       fused.left_out.push_back(name);
       continue;
     }
@@ -88,9 +94,10 @@ FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::st
     sum += weight;
     fused.capabilities.push_back(std::move(capability.result));
   }
-  HYDRA_REQUIRE(sum > 0,
-                "select: no capability is left with pairs whose readout falls by select.min_margin, and a weight above "
-                "0: the teacher does not answer the probes (select.probes, select.context)");
+  HYDRA_REQUIRE(!fused.capabilities.empty(),
+                "select: no pair is left whose readout falls by select.min_margin: the teacher does not answer the "
+                "probes (select.probes, select.context)");
+  HYDRA_REQUIRE(sum > 0, "select.weights: every capability that has pairs weighs 0; expected one above 0");
   for (at::Tensor* total : {&fused.score, &fused.effect, &fused.attribution}) {
     total->div_(sum);
   }

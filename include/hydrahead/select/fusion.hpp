@@ -19,22 +19,26 @@ struct ProbeEffects {
   at::Tensor attribution;               // of the gradient score
 };
 
+// One capability, in the order in which the probes name them; all [L, H].
 struct CapabilityScore {
   std::string name;
   double weight = 1;
-  at::Tensor strength, kappa,
-      score;  // [L, H]: max of the roles; share of probes with |effect| >= threshold; minmax of their product
+  at::Tensor receive, send;  // means of the clipped effects over the probes with pairs; one role: no `send`
+  at::Tensor sends;          // bool: the head is stronger as a sender (equally strong: by the unclipped means)
+  at::Tensor strength;       // the stronger role's
+  at::Tensor kappa;          // share of the probes with pairs in which that role's |unclipped effect| >= threshold
+  at::Tensor score;          // minmax of strength * kappa; 0 if that is constant
 };
 struct FusedScores {
-  at::Tensor score;  // [L, H] s_h of Eq. 12
-  at::Tensor
-      effect;  // mean unclipped effect in the stronger role, without kappa, fused like the score but without minmax
+  at::Tensor score;        // [L, H] s_h of Eq. 12
+  at::Tensor effect;       // unclipped effect in the stronger role, without kappa, fused like the score without minmax
   at::Tensor attribution;  // likewise
   std::vector<CapabilityScore> capabilities;
   std::vector<std::string> left_out;  // capabilities without a single kept pair
 };
 
-// weights: by capability; a capability that it does not name weighs 1. UserError if no capability has pairs.
+// weights: by capability; a capability that it does not name weighs 1. UserError if no capability has both pairs and a
+// weight above 0.
 FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::string, double>& weights,
                  double threshold);
 
