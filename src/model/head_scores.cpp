@@ -12,13 +12,40 @@ namespace {
 
 constexpr std::string_view format = "hydrahead scores 1";
 
+std::string shown(const Json& object, std::string_view key) {
+  const auto found = object.find(key);
+  return found == object.end() ? "nothing" : found->dump();
+}
+
+const std::string& text(const Json& file, const char* key, const std::string& where) {
+  const auto found = file.find(key);
+  HYDRA_REQUIRE(found != file.end() && found->is_string(), where, ": ", key, ": found ", shown(file, key),
+                ", expected text");
+  return found->get_ref<const std::string&>();
+}
+
 double number(const Json& head, const char* key, const std::string& where) {
   const auto found = head.find(key);
-  HYDRA_REQUIRE(found != head.end() && found->is_number(), where, ": ", key, ": found ",
-                found == head.end() ? "nothing" : found->dump(), ", expected a number");
-  const double value = found->get<double>();
-  HYDRA_REQUIRE(std::isfinite(value), where, ": ", key, ": found ", value, ", expected a finite number");
-  return value;
+  HYDRA_REQUIRE(found != head.end() && found->is_number(), where, ": ", key, ": found ", shown(head, key),
+                ", expected a finite number");
+  return found->get<double>();  // JSON has no other ones: the parser refuses NaN and what overflows
+}
+
+HeadScore read_head(const Json& values, const std::string& where) {
+  HYDRA_REQUIRE(values.is_object(), where, ": found ", values.type_name(), ", expected an object");
+  const HeadScore head{.score = number(values, "score", where),
+                       .effect = number(values, "effect", where),
+                       .attribution = number(values, "attribution", where)};
+  HYDRA_REQUIRE(head.score >= 0 && head.score <= 1, where, ": score: found ", head.score, ", expected 0 to 1");
+  HYDRA_REQUIRE(values.size() == 3, where, ": found ", values.size(),
+                " keys, expected only score, effect and attribution");
+  return head;
+}
+
+void require_size(const Json& array, std::int64_t size, const char* noun, const std::string& where) {
+  HYDRA_REQUIRE(array.is_array() && static_cast<std::int64_t>(array.size()) == size, where, ": found ",
+                array.is_array() ? detail::concat(array.size(), " ", noun) : array.type_name(), ", expected ", size,
+                " ", noun);
 }
 
 }  // namespace
@@ -40,35 +67,27 @@ std::vector<LayerHead> ranking(const HeadScores& scores) {
 }
 
 HeadScores read_scores(const fs::path& file, const Qwen3Config& config, const std::string& teacher_sha256) {
-  const Json json = read_json_file(file.string());
   const std::string where = file.string();
-  HYDRA_REQUIRE(json.is_object() && json.value("format", Json()) == format, where, ": format: found ",
-                json.is_object() ? json.value("format", Json()).dump() : json.type_name(), ", expected \"", format,
-                "\"");
-  HeadScores scores;
-  for (const auto& [key, text] : {std::pair{"teacher_sha256", &scores.teacher_sha256}, {"method", &scores.method}}) {
-    HYDRA_REQUIRE(json.contains(key) && json[key].is_string(), where, ": ", key, ": found ",
-                  json.value(key, Json()).dump(), ", expected text");
-    *text = json[key].get<std::string>();
-  }
+  const Json json = read_json_file(where);
+  HYDRA_REQUIRE(json.is_object(), where, ": found ", json.type_name(), ", expected an object");
+  HYDRA_REQUIRE(json.value("format", Json()) == format, where, ": format: found ", shown(json, "format"),
+                ", expected \"", format, "\"");
+  HeadScores scores{
+      .teacher_sha256 = text(json, "teacher_sha256", where), .method = text(json, "method", where), .layers = {}};
   HYDRA_REQUIRE(teacher_sha256.empty() || scores.teacher_sha256 == teacher_sha256, where, ": teacher_sha256: found ",
                 scores.teacher_sha256, ", expected that of this teacher, ", teacher_sha256);
+  for (const auto& [key, size] : {std::pair{"layers", config.layers}, {"heads", config.heads}}) {
+    HYDRA_REQUIRE(json.value(key, Json()) == size, where, ": ", key, ": found ", shown(json, key),
+                  ", expected the teacher's ", size);
+  }
   const Json layers = json.value("scores", Json());
-  HYDRA_REQUIRE(layers.is_array() && static_cast<std::int64_t>(layers.size()) == config.layers, where,
-                ": scores: found ", layers.is_array() ? std::to_string(layers.size()) + " layers" : layers.type_name(),
-                ", expected ", config.layers, " layers");
+  require_size(layers, config.layers, "layers", where + ": scores");
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     const std::string at = detail::concat(where, ": scores[", layer, "]");
-    HYDRA_REQUIRE(layers[layer].is_array() && static_cast<std::int64_t>(layers[layer].size()) == config.heads, at,
-                  ": found ", layers[layer].is_array() ? layers[layer].size() : 0, " heads, expected ", config.heads);
+    require_size(layers[layer], config.heads, "heads", at);
     scores.layers.emplace_back();
     for (std::size_t head = 0; head < layers[layer].size(); ++head) {
-      const Json& values = layers[layer][head];
-      const std::string of = detail::concat(at, "[", head, "]");
-      HYDRA_REQUIRE(values.is_object(), of, ": found ", values.type_name(), ", expected an object");
-      scores.layers.back().push_back({.score = number(values, "score", of),
-                                      .effect = number(values, "effect", of),
-                                      .attribution = number(values, "attribution", of)});
+      scores.layers.back().push_back(read_head(layers[layer][head], detail::concat(at, "[", head, "]")));
     }
   }
   return scores;
@@ -78,10 +97,14 @@ Json to_json(const HeadScores& scores) {
   Json json = {{"format", format},
                {"teacher_sha256", scores.teacher_sha256},
                {"method", scores.method},
+               {"layers", scores.layers.size()},
+               {"heads", scores.layers.empty() ? 0 : scores.layers.front().size()},
                {"scores", Json::array()}};
   for (const auto& layer : scores.layers) {
     Json heads = Json::array();
     for (const HeadScore& head : layer) {
+      HYDRA_CHECK(std::isfinite(head.score) && std::isfinite(head.effect) && std::isfinite(head.attribution),
+                  "head scores are finite");
       heads.push_back({{"score", head.score}, {"effect", head.effect}, {"attribution", head.attribution}});
     }
     json["scores"].push_back(std::move(heads));

@@ -2,41 +2,18 @@
 // KV group: with `budget: kv_groups` a touched group is paid for once and its sibling heads come free.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <numeric>
-#include <optional>
 #include <set>
-#include <utility>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
-#include "hydrahead/base/random.hpp"
 #include "hydrahead/model/head_plan.hpp"
+#include "plan_order.hpp"
 
 namespace hydra::model {
 namespace {
 
-constexpr std::uint32_t random_stream = 0x68656164;  // "head"
-
 using Lists = std::vector<std::vector<std::int64_t>>;
-
-struct Unit {
-  std::int64_t layer, index;
-  auto operator<=>(const Unit&) const = default;
-};
-
-// What a rule works with: sizes in units, the budget and the units that are kept in any case.
-struct Task {
-  std::int64_t layers, per_layer;  // L, U
-  std::int64_t heads_per_unit;
-  std::int64_t budget;  // K
-  std::set<Unit> kept;
-  std::string rule;
-
-  std::int64_t total() const { return layers * per_layer; }
-  const char* noun() const { return heads_per_unit == 1 ? "heads" : "KV groups"; }
-};
 
 std::string ratio_text(std::int64_t part, std::int64_t whole) {
   return detail::concat(static_cast<double>(part) / static_cast<double>(whole));
@@ -52,14 +29,14 @@ void require_multiple(std::int64_t budget, std::int64_t step, std::int64_t total
   }
 }
 
-Task make_task(const HeadsConfig& heads, const Qwen3Config& config) {
+PlanTask make_task(const HeadsConfig& heads, const Qwen3Config& config) {
   const bool groups = heads.unit == HeadUnit::kv_group || heads.budget == HeadBudget::kv_groups;
-  Task task{.layers = config.layers,
-            .per_layer = groups ? config.kv_heads : config.heads,
-            .heads_per_unit = groups ? config.group_size() : 1,
-            .budget = 0,
-            .kept = {},
-            .rule = std::string(rule_name(heads.rule))};
+  PlanTask task{.layers = config.layers,
+                .per_layer = groups ? config.kv_heads : config.heads,
+                .heads_per_unit = groups ? config.group_size() : 1,
+                .budget = 0,
+                .kept = {},
+                .rule = std::string(rule_name(heads.rule))};
   if (heads.budget == HeadBudget::kv_groups) {
     task.budget = std::llround(heads.fa_ratio * static_cast<double>(config.layers * config.kv_heads));
   } else {
@@ -79,51 +56,20 @@ Task make_task(const HeadsConfig& heads, const Qwen3Config& config) {
   return task;
 }
 
-void require_one_a_layer(const Task& task, double fa_ratio) {
+void require_one_a_layer(const PlanTask& task, double fa_ratio) {
   HYDRA_REQUIRE(task.budget >= task.layers, "heads.fa_ratio: found ", fa_ratio, ", which is ", task.budget, " of ",
                 task.total(), " ", task.noun(), "; rule ", task.rule, " needs at least one in each of ", task.layers,
                 " layers; the nearest ratio is ", ratio_text(task.layers, task.total()));
 }
 
 // Units of each layer when K is spread evenly: the remainder goes to the first layers.
-std::vector<std::int64_t> even_counts(const Task& task, double fa_ratio) {
+std::vector<std::int64_t> even_counts(const PlanTask& task, double fa_ratio) {
   require_one_a_layer(task, fa_ratio);
   std::vector<std::int64_t> counts(static_cast<std::size_t>(task.layers), task.budget / task.layers);
   for (std::int64_t i = 0; i < task.budget % task.layers; ++i) {
     ++counts[i];
   }
   return counts;
-}
-
-void put_kept_first(const Task& task, std::vector<Unit>& order) {
-  std::stable_partition(order.begin(), order.end(), [&](const Unit& unit) { return task.kept.count(unit) > 0; });
-}
-
-// All units, the one with the most important head first; those kept in any case before all.
-std::vector<Unit> scored_order(const Task& task, const HeadScores& scores) {
-  std::vector<Unit> order;
-  std::set<Unit> seen;
-  for (const auto& [layer, head] : ranking(scores)) {
-    const Unit unit{layer, head / task.heads_per_unit};
-    if (seen.insert(unit).second) {
-      order.push_back(unit);
-    }
-  }
-  put_kept_first(task, order);
-  return order;
-}
-
-// All units in random order, those kept in any case first.
-std::vector<Unit> random_order(const Task& task, std::int64_t seed) {
-  std::vector<Unit> order;
-  for (std::int64_t layer = 0; layer < task.layers; ++layer) {
-    for (std::int64_t index = 0; index < task.per_layer; ++index) {
-      order.push_back({layer, index});
-    }
-  }
-  RandomStream(static_cast<std::uint64_t>(seed), random_stream).shuffle(order);
-  put_kept_first(task, order);
-  return order;
 }
 
 // The first counts[l] units of each layer in `order`.
@@ -139,7 +85,7 @@ std::set<Unit> first_of_each_layer(const std::vector<Unit>& order, std::vector<s
 }
 
 // K units: the first `least` of every layer, then the first of all that are left.
-std::set<Unit> first_of_all(const Task& task, const std::vector<Unit>& order, std::int64_t least) {
+std::set<Unit> first_of_all(const PlanTask& task, const std::vector<Unit>& order, std::int64_t least) {
   std::set<Unit> chosen =
       first_of_each_layer(order, std::vector<std::int64_t>(static_cast<std::size_t>(task.layers), least));
   chosen.insert(task.kept.begin(), task.kept.end());
@@ -156,7 +102,7 @@ std::set<Unit> first_of_all(const Task& task, const std::vector<Unit>& order, st
 }
 
 // The same floor(i U / n) in every layer; a kept unit takes the place of the layer's last unit that is not kept.
-std::set<Unit> fixed(const Task& task, const std::vector<std::int64_t>& counts) {
+std::set<Unit> fixed(const PlanTask& task, const std::vector<std::int64_t>& counts) {
   std::set<Unit> chosen;
   for (std::int64_t layer = 0; layer < task.layers; ++layer) {
     const std::int64_t n = counts[layer];
@@ -178,36 +124,20 @@ std::set<Unit> fixed(const Task& task, const std::vector<std::int64_t>& counts) 
   return chosen;
 }
 
-// The n layers with the largest sums of scores; equal sums are told apart by the sums of the further keys.
-std::vector<std::int64_t> best_layers(const HeadScores& scores, std::int64_t n) {
-  std::vector<std::int64_t> layers(scores.layers.size());
-  std::iota(layers.begin(), layers.end(), 0);
-  const auto sums = [&](std::int64_t layer) {
-    std::array<double, 3> sum{};
-    for (const HeadScore& head : scores.layers[layer]) {
-      sum[0] += head.score;
-      sum[1] += head.effect;
-      sum[2] += head.attribution;
-    }
-    return sum;
-  };
-  std::stable_sort(layers.begin(), layers.end(), [&](std::int64_t a, std::int64_t b) { return sums(a) > sums(b); });
-  layers.resize(static_cast<std::size_t>(n));
-  return layers;
-}
-
-std::set<Unit> whole_layers(const Task& task, const HeadsConfig& heads, const HeadScores* scores) {
+std::set<Unit> whole_layers(const PlanTask& task, const HeadsConfig& heads, const HeadScores* scores) {
   std::vector<std::int64_t> layers = heads.layer_list;
   if (heads.layers == "even" || heads.layers == "scores") {
     require_multiple(task.budget, task.per_layer, task.total(), heads.fa_ratio,
                      detail::concat("rule layer_wise needs whole layers of ", task.per_layer));
     const std::int64_t n = task.budget / task.per_layer;
     layers.clear();
-    for (std::int64_t i = 0; i < n && heads.layers == "even"; ++i) {
-      layers.push_back((2 * i + 1) * task.layers / (2 * n));  // floor((i + 1/2) L / n)
-    }
     if (heads.layers == "scores") {
-      layers = best_layers(*scores, n);
+      layers = scored_layers(task, *scores);
+      layers.resize(static_cast<std::size_t>(n));
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) {
+        layers.push_back((2 * i + 1) * task.layers / (2 * n));  // floor((i + 1/2) L / n)
+      }
     }
   } else if (static_cast<std::int64_t>(layers.size()) * task.per_layer != task.budget) {
     log_info("heads.layers lists ", layers.size(), " of ", task.layers, " layers: they decide, not fa_ratio ",
@@ -225,7 +155,7 @@ std::set<Unit> whole_layers(const Task& task, const HeadsConfig& heads, const He
   return chosen;
 }
 
-std::set<Unit> choose(const Task& task, const HeadsConfig& heads, std::int64_t seed, const HeadScores* scores) {
+std::set<Unit> choose(const PlanTask& task, const HeadsConfig& heads, std::int64_t seed, const HeadScores* scores) {
   const std::int64_t least = (heads.min_per_layer + task.heads_per_unit - 1) / task.heads_per_unit;
   switch (heads.rule) {
     case HeadRule::fixed: return fixed(task, even_counts(task, heads.fa_ratio));
@@ -268,11 +198,14 @@ HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::
                       const HeadScores* scores) {
   HYDRA_REQUIRE(scores != nullptr || !needs_scores(heads), "heads.rule: ", rule_name(heads.rule),
                 heads.rule == HeadRule::layer_wise ? " with layers: scores" : "",
-                " needs the head scores that `hydrahead select` writes; found no file at heads.scores, ",
+                " needs the scores.json that `hydrahead select` writes; heads.scores: found no file ",
                 heads.scores.string());
+  if (scores != nullptr) {
+    HYDRA_CHECK(static_cast<std::int64_t>(scores->layers.size()) == config.layers, "scores of another model");
+  }
   HYDRA_REQUIRE(heads.min_per_layer <= config.heads, "heads.min_per_layer: found ", heads.min_per_layer,
                 ", expected at most the ", config.heads, " heads of a layer");
-  const Task task = make_task(heads, config);
+  const PlanTask task = make_task(heads, config);
   const std::set<Unit> chosen = choose(task, heads, seed, scores);
   for (const Unit& unit : task.kept) {
     HYDRA_REQUIRE(chosen.count(unit) > 0, "heads.always_keep: layer ", unit.layer, " has no room for ",

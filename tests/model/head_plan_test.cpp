@@ -121,8 +121,6 @@ TEST(PlanByRule, LayerWiseTakesWholeLayers) {
   expect_pieces(refused(heads), {"heads.layers", "28", "0 to 27"});
   heads.layer_list = {2, 2};
   expect_pieces(refused(heads), {"layer 2 stands twice"});
-  heads.layers = "scores";
-  expect_pieces(refused(heads), {"select"});
 }
 
 TEST(PlanByRule, InfeasibleBudgetsNameTheNearestRatios) {
@@ -141,9 +139,20 @@ TEST(PlanByRule, InfeasibleBudgetsNameTheNearestRatios) {
 }
 
 TEST(PlanByRule, RulesThatNeedScoresNameSelect) {
-  for (const HeadRule rule : {HeadRule::layer_interp, HeadRule::global_interp, HeadRule::global_interp_c}) {
-    expect_pieces(refused(by_rule(rule, 0.25)), {"heads.rule", std::string(rule_name(rule)), "select", "scores.json"});
+  HeadsConfig whole = by_rule(HeadRule::layer_wise, 0.25);
+  whole.layers = "scores";
+  for (HeadsConfig heads : {by_rule(HeadRule::layer_interp, 0.25), by_rule(HeadRule::global_interp, 0.25),
+                            by_rule(HeadRule::global_interp_c, 0.25), whole}) {
+    heads.scores = "/x/my-scores.json";
+    EXPECT_TRUE(needs_scores(heads));
+    expect_pieces(refused(heads), {"heads.rule", std::string(rule_name(heads.rule)), "hydrahead select", "heads.scores",
+                                   "/x/my-scores.json"});
+    heads.plan = "heads.yaml";
+    EXPECT_FALSE(needs_scores(heads));
   }
+  whole.layers = "even";
+  EXPECT_FALSE(needs_scores(whole));
+  EXPECT_FALSE(needs_scores(by_rule(HeadRule::global_random, 0.25)));
 }
 
 TEST(PlanByRule, WholeGroups) {
