@@ -17,6 +17,7 @@ constexpr std::size_t most_rects = 10000;
 constexpr int steps = 254;    // shades of the bitmap
 constexpr int unknown = 255;  // palette entry of a missing value
 constexpr const char* grey = "#d8d8d8";
+constexpr const char* frame = "#e08214";  // orange: on neither side of the scale
 
 // Of t in [0, 1] on the grid's scale.
 std::string color_at(double t, bool diverging) { return score_color(diverging ? 100 * t : 50 + 50 * t); }
@@ -126,6 +127,13 @@ std::string grid_svg(const Grid& grid) {
   }
   for (int at = grid.lines_every; at > 0 && at < grid.rows; at += grid.lines_every) {
     line(left, top + at * size, left + grid_width, top + at * size);
+  }
+  const double stroke = std::min(2.0, size / 4);
+  for (const auto& [row, column] : grid.framed) {
+    svg += formatted(
+        "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"none\" stroke=\"%s\" "
+        "stroke-width=\"%.2f\"/>\n",
+        left + column * size + stroke / 2, top + row * size + stroke / 2, size - stroke, size - stroke, frame, stroke);
   }
   // Numbers about every 24 pixels.
   const int step = std::max(1, static_cast<int>(std::ceil(24 / size)));

@@ -33,6 +33,20 @@ TEST(GridSvg, SmallGridsCarryTooltips) {
   EXPECT_NE(svg.find(" fill=\"#2166ac\"><title>layer 1, head 0"), std::string::npos);  // beyond the high end
 }
 
+TEST(GridSvg, FramesStandOnTheirCells) {
+  Grid grid{.title = "t", .x_name = "head", .y_name = "layer", .rows = 2, .columns = 3, .values = {0, 1, 2, 3, 4, 5}};
+  EXPECT_EQ(count(grid_svg(grid), "fill=\"none\""), 0u);
+  grid.framed = {{0, 2}, {1, 0}};
+  const std::string svg = grid_svg(grid);
+  EXPECT_EQ(test::xml_problem(svg), "");
+  EXPECT_EQ(count(svg, "fill=\"none\" stroke=\"#e08214\""), 2u);
+  // Cells of 20 pixels from (52, 44); a frame of 2 pixels lies inside its cell.
+  EXPECT_NE(svg.find("<rect x=\"93.00\" y=\"45.00\" width=\"18.00\" height=\"18.00\" fill=\"none\""),
+            std::string::npos);
+  EXPECT_NE(svg.find("<rect x=\"53.00\" y=\"65.00\" width=\"18.00\" height=\"18.00\" fill=\"none\""),
+            std::string::npos);
+}
+
 TEST(GridSvg, LargeGridsAreOneBitmap) {
   Grid grid{.title = "many", .x_name = "x", .y_name = "y", .rows = 201, .columns = 203, .values = {}};
   grid.values.assign(201 * 203, 0.5);

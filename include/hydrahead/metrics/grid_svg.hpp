@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydra::metrics {
@@ -17,6 +18,7 @@ struct Grid {
   bool diverging = false;                                        // red over white to blue; else white to blue
   int lines_every = 0;                                           // a line after so many rows and columns; 0: none
   std::function<std::string(int row, int column)> tooltip = {};  // default: row, column and value
+  std::vector<std::pair<int, int>> framed = {};                  // (row, column) of cells to stand out
 };
 
 std::string grid_svg(const Grid& grid);
