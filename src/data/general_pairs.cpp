@@ -36,15 +36,13 @@ PairTexts induction(RandomStream& random) {
   constexpr std::uint32_t length = 10;
   const std::vector<std::string> words = distinct(nouns, length + 1, random);
   const std::uint32_t asked = 4 + random.below(length - 4);
-  const auto text = [&](const std::string& at_asked) {
-    std::string list, again;
-    for (std::uint32_t i = 0; i < length; ++i) {
-      list += " " + (i == asked ? at_asked : words[i]);
-      again += i < asked ? " " + words[i] : "";
-    }
-    return "The list is" + list + ".\nThe list is" + again;
-  };
-  return {text(words[asked]), text(words[length]), " " + words[asked], " " + words[length]};
+  std::string before = "The list is", after;
+  for (std::uint32_t i = 0; i < length; ++i) {
+    (i < asked ? before : after) += i == asked ? "" : " " + words[i];
+  }
+  const auto text = [&](const std::string& word) { return before + word + after + ".\n" + before; };
+  const std::string answer = " " + words[asked], distractor = " " + words[length];
+  return {text(answer), text(distractor), answer, distractor, before + answer};
 }
 
 // Worked sums of two-digit numbers, then one to do; another first operand gives another result.
@@ -57,7 +55,7 @@ PairTexts addition(RandomStream& random) {
   }
   const std::uint32_t a = operand(), b = operand(), other = operand();
   return {detail::concat(examples, a, " + ", b, " ="), detail::concat(examples, other, " + ", b, " ="),
-          detail::concat(" ", a + b), detail::concat(" ", other + b)};
+          detail::concat(" ", a + b), detail::concat(" ", other + b), ""};
 }
 
 // Who lives where, with two people's towns exchanged.
@@ -67,15 +65,17 @@ PairTexts fact(RandomStream& random) {
       words_of("London Paris Rome Vienna Berlin Madrid Dublin Oslo Athens Venice Lisbon Geneva");
   const std::vector<std::string> who = distinct(people, 4, random), where = distinct(towns, 4, random);
   const std::uint32_t asked = random.below(4), exchanged = (asked + 1 + random.below(3)) % 4;
+  const auto says = [&](std::uint32_t person) { return who[person] + " lives in"; };
   const auto text = [&](bool swapped) {
     std::string facts;
     for (std::uint32_t i = 0; i < 4; ++i) {
       const std::uint32_t town = swapped && i == asked ? exchanged : swapped && i == exchanged ? asked : i;
-      facts += who[i] + " lives in " + where[town] + ". ";
+      facts += says(i) + " " + where[town] + ". ";
     }
-    return facts + "So, as was said above, " + who[asked] + " lives in";
+    return facts + "So, as was said above, " + says(asked);
   };
-  return {text(false), text(true), " " + where[asked], " " + where[exchanged]};
+  const std::string answer = " " + where[asked];
+  return {text(false), text(true), answer, " " + where[exchanged], says(asked) + answer};
 }
 
 struct Template {

@@ -13,6 +13,7 @@
 namespace hydra::data {
 namespace {
 
+constexpr std::size_t most_name_bytes = 100;
 constexpr std::array<const char*, 4> text_keys = {"clean", "corrupt", "answer+", "answer-"};
 
 void require_keys(const Json& row, const std::string& where) {
@@ -26,6 +27,15 @@ void require_keys(const Json& row, const std::string& where) {
     HYDRA_REQUIRE(known, where, ": found the key ", key, ", expected clean, corrupt, answer+, answer- and probe");
     HYDRA_REQUIRE(value.is_string(), where, ": ", key, ": found ", value.dump(), ", expected text");
   }
+}
+
+// It names files of results and a row of tables.
+void require_probe_name(const std::string& name, const std::string& where) {
+  const bool printable = std::none_of(name.begin(), name.end(), [](char c) {
+    return c == '/' || c == '|' || static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+  });
+  HYDRA_REQUIRE(!name.empty() && name.size() <= most_name_bytes && printable, where, ": probe: found '", name,
+                "', expected a name of 1 to ", most_name_bytes, " bytes without control characters, / and |");
 }
 
 }  // namespace
@@ -47,6 +57,7 @@ std::vector<CounterfactualPair> read_pairs(const fs::path& file, const text::Tok
         tokenize_pair({text("clean"), text("corrupt"), text("answer+"), text("answer-")}, tokenizer)
             .value_or_fail(where);
     pair.probe = row.contains("probe") ? text("probe") : file.stem().string();
+    require_probe_name(pair.probe, where);
     pair.capability = "general";
     std::vector<CounterfactualPair>& probe = by_probe[pair.probe];
     if (probe.empty()) {

@@ -1,6 +1,7 @@
 #include "pair_tokens.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "hydrahead/base/error.hpp"
 
@@ -9,69 +10,104 @@ namespace {
 
 using Ids = std::vector<text::TokenId>;
 
-Ids encode(const std::string& text, const text::Tokenizer& tokenizer) {
-  return tokenizer.encode(text, {.add_special_tokens = true});
+struct Continued {
+  Ids prompt, answer;
+};
+
+// Tokens of the joined text, cut where the prompt ends: what a model would see that wrote the answer itself. Names:
+// what messages call the two.
+Expected<Continued> continued(const std::string& prompt, const std::string& answer, const std::string& prompt_name,
+                              const std::string& answer_name, const text::Tokenizer& tokenizer) {
+  constexpr text::EncodeOptions special{.add_special_tokens = true};
+  Ids ids = tokenizer.encode(prompt, special);
+  const Ids whole = tokenizer.encode(prompt + answer, special);
+  if (ids.empty() || whole.size() <= ids.size() || !std::equal(ids.begin(), ids.end(), whole.begin())) {
+    return ParseError{detail::concat(answer_name, ": found '", answer, "', which shares a token with the end of ",
+                                     prompt_name, "; expected an answer that begins with a token of its own (the ",
+                                     "space before a word belongs to the answer)")};
+  }
+  Ids rest(whole.begin() + static_cast<std::ptrdiff_t>(ids.size()), whole.end());
+  return Continued{std::move(ids), std::move(rest)};
 }
 
-// The prompt's tokens and, apart, those of what continues it; nothing if a token would span the border.
-std::optional<std::pair<Ids, Ids>> split(const std::string& prompt, const std::string& answer,
-                                         const text::Tokenizer& tokenizer) {
-  Ids ids = encode(prompt, tokenizer);
-  const Ids whole = encode(prompt + answer, tokenizer);
-  if (whole.size() <= ids.size() || !std::equal(ids.begin(), ids.end(), whole.begin())) {
-    return std::nullopt;
+// Tokens laid end to end.
+class TokenText {
+ public:
+  TokenText(const Ids& ids, const text::Tokenizer& tokenizer) {
+    for (const text::TokenId id : ids) {
+      begin_.push_back(bytes_.size());
+      bytes_ += tokenizer.bytes_of(id);
+    }
   }
-  return std::pair(std::move(ids), Ids(whole.begin() + static_cast<std::ptrdiff_t>(ids.size()), whole.end()));
-}
+  std::size_t find(const std::string& text) const { return bytes_.find(text); }
+  // The first byte of a token that is no space; its first byte if all are.
+  std::size_t first_byte(std::size_t token) const {
+    const std::size_t end = token + 1 < begin_.size() ? begin_[token + 1] : bytes_.size();
+    const std::size_t at = bytes_.find_first_not_of(' ', begin_[token]);
+    return at < end ? at : begin_[token];
+  }
+  std::int64_t token_at(std::size_t byte) const {  // the token that holds it
+    return std::upper_bound(begin_.begin(), begin_.end(), byte) - begin_.begin() - 1;
+  }
+
+ private:
+  std::string bytes_;
+  std::vector<std::size_t> begin_;
+};
 
 }  // namespace
 
 Expected<CounterfactualPair> tokenize_pair(const PairTexts& texts, const text::Tokenizer& tokenizer) {
-  const auto clean = split(texts.clean, texts.answer, tokenizer);
-  const auto corrupt = split(texts.corrupt, texts.distractor, tokenizer);
-  if (!clean || !corrupt) {
-    return ParseError{"the answer does not begin at a token's border after the prompt, or is empty"};
+  auto clean = continued(texts.clean, texts.answer, "clean", "answer+", tokenizer);
+  if (!clean) {
+    return ParseError{clean.error()};
   }
-  const auto& [prompt, answer] = *clean;
-  const auto& [other, distractor] = *corrupt;
+  auto corrupt = continued(texts.corrupt, texts.distractor, "corrupt", "answer-", tokenizer);
+  if (!corrupt) {
+    return ParseError{corrupt.error()};
+  }
+  const Ids &prompt = clean->prompt, &other = corrupt->prompt;
+  const Ids &answer = clean->answer, &distractor = corrupt->answer;
   if (prompt.size() != other.size()) {
-    return ParseError{
-        detail::concat("clean has ", prompt.size(), " tokens and corrupt ", other.size(), "; expected equally many")};
+    return ParseError{detail::concat("found ", prompt.size(), " tokens in clean and ", other.size(),
+                                     " in corrupt; expected equally many")};
   }
   if (answer.size() != distractor.size()) {
-    return ParseError{detail::concat("answer+ has ", answer.size(), " tokens and answer- ", distractor.size(),
-                                     "; expected equally many")};
+    return ParseError{detail::concat("found ", answer.size(), " tokens in answer+ and ", distractor.size(),
+                                     " in answer-; expected equally many")};
   }
   if (prompt == other) {
-    return ParseError{"clean and corrupt are the same tokens; expected prompts that differ"};
+    return ParseError{"found the same tokens in clean and corrupt; expected prompts that differ"};
+  }
+  if (answer == distractor) {
+    return ParseError{"found the same tokens in answer+ and answer-; expected answers that differ"};
   }
   CounterfactualPair pair;
+  const TokenText prompt_text(prompt, tokenizer), answer_text(answer, tokenizer);
+  std::size_t answer_begin = 0;  // of the answer in the bytes of the prompt
+  if (!texts.source.empty()) {
+    const std::size_t at = prompt_text.find(texts.source);
+    HYDRA_CHECK(at != std::string::npos && texts.source.ends_with(texts.answer), "the prompt does not hold '",
+                texts.source, "' with '", texts.answer, "' at its end");
+    answer_begin = at + texts.source.size() - texts.answer.size();
+  }
   for (std::size_t j = 0; j < answer.size(); ++j) {
-    if (answer[j] != distractor[j]) {
-      pair.rows.push_back(static_cast<std::int64_t>(prompt.size() + j) - 1);
-      pair.answer.push_back(answer[j]);
-      pair.distractor.push_back(distractor[j]);
+    if (answer[j] == distractor[j]) {
+      continue;
+    }
+    pair.rows.push_back(static_cast<std::int64_t>(prompt.size() + j) - 1);
+    pair.answer.push_back(answer[j]);
+    pair.distractor.push_back(distractor[j]);
+    if (!texts.source.empty()) {
+      pair.sources.push_back(prompt_text.token_at(answer_begin + answer_text.first_byte(j)));
     }
   }
-  if (pair.rows.empty()) {
-    return ParseError{"answer+ and answer- are the same tokens; expected answers that differ"};
-  }
-  for (auto [target, source] : {std::pair{&pair.clean, &prompt}, {&pair.corrupt, &other}}) {
-    *target = *source;
-    target->insert(target->end(), answer.begin(), answer.end() - 1);
+  pair.clean = prompt;
+  pair.corrupt = other;
+  for (Ids* run : {&pair.clean, &pair.corrupt}) {
+    run->insert(run->end(), answer.begin(), answer.end() - 1);
   }
   return pair;
-}
-
-std::int64_t token_at_byte(const Ids& ids, std::size_t at, const text::Tokenizer& tokenizer) {
-  std::size_t end = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    end += tokenizer.bytes_of(ids[i]).size();
-    if (at < end) {
-      return static_cast<std::int64_t>(i);
-    }
-  }
-  HYDRA_CHECK(false, "byte ", at, " lies behind the text of ", ids.size(), " tokens");
 }
 
 }  // namespace hydra::data
