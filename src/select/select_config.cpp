@@ -30,7 +30,8 @@ void describe(config::Binder& binder, CapabilityWeights& value) {
 }
 
 void describe(config::Binder& binder, SelectConfig& value) {
-  binder.choice("method", value.method, {methods[0], methods[1], methods[2], methods[3], methods[4]}, {"How heads are scored (method.md 3.2 to 3.6)."});
+  binder.choice("method", value.method, {methods[0], methods[1], methods[2], methods[3], methods[4]},
+                {"How heads are scored (method.md 3.2 to 3.6)."});
   // Those whose answer has a counterfactual: one needle is asked for.
   data::describe_tasks(binder, "probes", value.probes, std::span(data::all_niah_tasks).first(5), {"Sub-probes."});
   binder.field("context", value.context, {.text = "Length of a probe.", .unit = "tokens", .min = 64, .max = 1 << 20});
