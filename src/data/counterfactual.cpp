@@ -13,7 +13,20 @@ namespace hydra::data {
 namespace {
 
 constexpr std::uint32_t pair_stream = 6;  // after those of the samples themselves (niah.cpp)
-constexpr int most_draws = 1000;          // one uuid in about 8 is cut into as many tokens as another
+constexpr int free_draws = 1000;          // one uuid in about 8 is cut into as many tokens as another
+constexpr int most_draws = 2000;
+
+// The value with its digits taken from another one: for uuids whose token count is too rare to be met by chance, since
+// tokenizers cut digits evenly and letters by what they spell.
+std::string with_digits_of(const std::string& other, std::string value) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (std::size_t i = 0; i < std::min(value.size(), other.size()); ++i) {
+    if (is_digit(value[i]) && is_digit(other[i])) {
+      value[i] = other[i];
+    }
+  }
+  return value;
+}
 
 // Whether the runs differ within these tokens only: the distractor then takes exactly the value's places.
 bool differ_only_in(const TokenSpan& span, const CounterfactualPair& pair) {
@@ -40,9 +53,12 @@ CounterfactualPair niah_pair(const NiahBuilder& builder, const Corpora& corpora,
                       static_cast<std::uint32_t>(length));
   std::string reason;
   for (int draw = 0; draw < most_draws; ++draw) {
-    const std::string other = random_item(spec.value, corpora, random);
+    std::string other = random_item(spec.value, corpora, random);
+    if (draw >= free_draws) {
+      other = with_digits_of(other, value);
+    }
     if (prompt.find(other) != std::string::npos) {
-      reason = "another needle holds the same";
+      reason = "the prompt holds the same already";
       continue;
     }
     if (tokenizer.encode(" " + other).size() != value_tokens) {  // spares most draws of uuids the whole prompt

@@ -36,7 +36,7 @@ PairTexts induction(RandomStream& random) {
   constexpr std::uint32_t length = 10;
   const std::vector<std::string> words = distinct(nouns, length + 1, random);
   const std::uint32_t asked = 4 + random.below(length - 4);
-  std::string before = "The list is", after;
+  std::string before = "These are", after;  // no nouns, which the list may hold
   for (std::uint32_t i = 0; i < length; ++i) {
     (i < asked ? before : after) += i == asked ? "" : " " + words[i];
   }
