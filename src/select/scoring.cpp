@@ -176,6 +176,22 @@ class Scoring {
         ++probes_.back().dropped;
       }
     }
+    leave_out_failed_probes();
+  }
+
+  // A few pairs that happened to pass would stand for an ability that the teacher does not have.
+  void leave_out_failed_probes() {
+    for (Probe& probe : probes_) {
+      const auto kept = static_cast<std::int64_t>(probe.pairs.size()), all = kept + probe.dropped;
+      if (kept > 0 && static_cast<double>(kept) < config_.min_kept * static_cast<double>(all)) {
+        if (communicator_.rank() == 0) {
+          log_warning("select: probe ", probe.name, " keeps ", kept, " of ", all,
+                      " pairs, fewer than select.min_kept asks for; left out");
+        }
+        probe.pairs.clear();
+        probe.dropped = all;
+      }
+    }
   }
 
   // Mean of [P, L, H] over the kept pairs of a probe; zeros if there is none.

@@ -38,6 +38,11 @@ void describe(config::Binder& binder, SelectConfig& value) {
   binder.field("pairs", value.pairs, {.text = "Counterfactual pairs a sub-probe.", .min = 1, .max = 10000});
   binder.field("min_margin", value.min_margin,
                {.text = "Pairs whose readout falls by less are dropped.", .unit = "logits", .min = 0});
+  binder.field("min_kept", value.min_kept,
+               {.text = "Share of its pairs that a probe must keep; one that keeps fewer is left out: the teacher does "
+                        "not have that ability.",
+                .min = 0,
+                .max = 1});
   binder.field("decay", value.decay,
                {.text = "lambda of Eq. 9: weight of each later answer token.", .min = 0, .max = 1});
   binder.field("threshold", value.threshold,

@@ -145,6 +145,9 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
     log_memory(settings, pairs, base, load.compute_type);
     report.settings = pair_settings(settings, pairs, options.identity);
     report.probes = select::score_heads(teacher, pairs, settings, options.out / "pairs", report.settings, communicator);
+    report.settings["threshold"] = settings.threshold;
+    report.settings["sender_rounds"] = settings.sender_rounds;
+    report.settings["min_kept"] = settings.min_kept;
     report.fused = select::fuse(
         report.probes,
         {{"single", settings.weights.single}, {"multi", settings.weights.multi}, {"general", settings.weights.general}},

@@ -108,6 +108,17 @@ TEST(Scoring, MeansAreThoseOfTheKeptPairs) {
   EXPECT_TRUE(test::close(probes[0].receive, clipped / 2, 1e-9));
 }
 
+TEST(Scoring, ProbeThatKeepsFewPairsIsLeftOut) {
+  const test::TempDir dir;
+  SelectConfig config = config_of(Method::attribution);
+  config.min_kept = 0.9;
+  const auto probes = score(config, dir.path());
+  EXPECT_EQ(probes[0].pairs, 0);  // two of three passed
+  EXPECT_EQ(probes[0].dropped, 3);
+  EXPECT_EQ(probes[0].receive.abs().max().item<double>(), 0.0);
+  EXPECT_EQ(probes[1].pairs, 1);
+}
+
 // The second round has the first one's senders among its receivers.
 TEST(Scoring, RoundsLetSendersBecomeReceivers) {
   SelectConfig config = config_of(Method::interp);

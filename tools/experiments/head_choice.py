@@ -7,8 +7,9 @@ A table file names the base config, the evaluations and the rows; every row is a
 a run of `hydrahead train` and `eval` in a directory of its own. Only the standard library is used. Runs that are done are not done
 again; after a signal or a time limit the same command goes on. Writes OUT/table.md and OUT/table.json of what is there.
 
-Table file (JSON): config (path beside the file), evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of:
-heads [[layer, head], ...] | rule + fa_ratio | teacher: true; set [key=value, ...]}].
+Table file (JSON): config (path beside the file), select [key=value, ...] (the teacher's heads are scored first, with these settings),
+evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of: heads [[layer, head], ...] | rule + fa_ratio |
+teacher: true; set [key=value, ...]}].
 """
 import argparse
 import concurrent.futures
@@ -80,6 +81,13 @@ class Work:
         return self.config.parent / line.group(1)
 
 
+def select(work):
+    directory = work.options.out / "select"
+    if "select" in work.table and not (directory / "scores.json").exists():
+        work.hydrahead(work.options.out, "select", "--model", work.teacher(), "--out", directory,
+                       overrides=work.table["select"])
+
+
 def run_directory(options, row, seed):
     return options.out / f"{re.sub(r'[^A-Za-z0-9.]+', '-', row['label']).strip('-')}-seed{seed}"
 
@@ -90,7 +98,8 @@ def plan_overrides(work, row, directory):
         lists = [sorted(h for layer, h in row["heads"] if layer == index) for index in range(layers)]
         (directory / "heads.yaml").write_text(f"version: 1\nrule: list\nheads: {json.dumps(lists)}\n")
         return [f"heads.plan={directory / 'heads.yaml'}"]
-    return [f"heads.rule={row['rule']}", f"heads.fa_ratio={row['fa_ratio']}"]
+    scores = [f"heads.scores={work.options.out / 'select' / 'scores.json'}"] if "select" in work.table else []
+    return [f"heads.rule={row['rule']}", f"heads.fa_ratio={row['fa_ratio']}", *scores]
 
 
 def model_directory(work, row, directory):
@@ -113,8 +122,9 @@ def run(work, row, seed):
     for name, evaluation in work.table["evals"].items():
         out = directory / name.replace(" ", "-")
         if re.search(work.options.evals, name) and not (out / RESULT[evaluation["verb"]]).exists():
-            flags = [f"--{key.replace('_', '-')}={','.join(map(str, value)) if isinstance(value, list) else value}"
-                     for key, value in evaluation.items() if key != "verb"]
+            words = {key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in evaluation.items()}
+            flags = [f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}")
+                     for key, value in words.items() if key != "verb"]
             work.hydrahead(directory, "eval", evaluation["verb"], "--model", model, "--out", out, *flags)
     return time.monotonic() - start
 
@@ -183,6 +193,7 @@ def main():
         threading.Timer(options.seconds, stop.set).start()
     failures = []
     if not options.table_only:
+        select(work)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             jobs = {pool.submit(run, work, row, seed): f"{row['label']}, seed {seed}"
                     for row in rows for seed in row.get("seeds", [0])}

@@ -15,8 +15,9 @@
 namespace hydra::select {
 
 // Means over the pairs of each probe, in the probes' order. Pairs whose margin falls by less than min_margin are
-// dropped and counted. Each finished pair is on disk in `work_dir` at once; a directory with other `settings` (all that
-// changes results) is refused. Throws Interrupted when a signal asked to stop.
+// dropped and counted; a probe that keeps fewer than the share min_kept loses all of them. Each finished pair is on
+// disk in `work_dir` at once; a directory with other `settings` (all that changes results) is refused. Throws
+// Interrupted when a signal asked to stop.
 std::vector<ProbeEffects> score_heads(const model::Model& teacher, const std::vector<data::CounterfactualPair>& pairs,
                                       const SelectConfig& config, const std::filesystem::path& work_dir,
                                       const Json& settings, dist::Communicator& communicator);

@@ -32,6 +32,7 @@ struct SelectConfig {
   std::int64_t context = 4096;
   std::int64_t pairs = 8;   // counterfactual pairs a probe
   double min_margin = 0.5;  // pairs with a smaller m(x) - m(x') are dropped
+  double min_kept = 0.5;    // share of its pairs that a probe must keep, or it is left out
   double decay = 0.9;       // lambda of Eq. 9
   double threshold = 0.01;  // of IE: receivers, and kappa
   Direction direction = Direction::noising;
