@@ -46,6 +46,26 @@ void describe(config::Binder& binder, PplConfig& value) {
                 .max = 1 << 24});
 }
 
+std::string phase_name(EvalPoint phase) {
+  switch (phase) {
+    case EvalPoint::convert: return "converted";
+    case EvalPoint::align: return "align";
+    case EvalPoint::distill: return "distill";
+    case EvalPoint::long_context: return "long_context";
+  }
+  return "";
+}
+
+void describe(config::Binder& binder, BesideConfig& value) {
+  binder.path("run", value.run, {"run_dir of a run that evaluated this phase with the same tasks."});
+  binder.choice("phase", value.phase,
+                {{EvalPoint::convert, "convert"},
+                 {EvalPoint::align, "align"},
+                 {EvalPoint::distill, "distill"},
+                 {EvalPoint::long_context, "long_context"}},
+                {"Which of its states."});
+}
+
 void describe(config::Binder& binder, EvalConfig& value) {
   binder.choices("after", value.after,
                  {{EvalPoint::convert, "convert"},
@@ -53,8 +73,10 @@ void describe(config::Binder& binder, EvalConfig& value) {
                   {EvalPoint::distill, "distill"},
                   {EvalPoint::long_context, "long_context"}},
                  {"Phases after which `train` evaluates."});
+  binder.field("teacher", value.teacher, {"Also evaluate the teacher, before the first phase."});
   binder.optional_section("niah", value.niah, "Needle tasks (evaluation.md); `{}` for the defaults.");
   binder.optional_section("ppl", value.ppl, "Perplexity by position; `{}` for the defaults.");
+  binder.named_sections("beside", value.beside, "States of other runs in this run's report, by the name shown there.");
 }
 
 }  // namespace hydra::eval

@@ -1,7 +1,6 @@
 #include "run_evaluation.hpp"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 
 #include "hydrahead/base/error.hpp"
@@ -12,15 +11,6 @@
 
 namespace hydra::train {
 namespace {
-
-struct PhaseName {
-  eval::EvalPoint point;
-  const char* name;
-};
-constexpr std::array<PhaseName, 4> kPhases{{{eval::EvalPoint::convert, "converted"},
-                                            {eval::EvalPoint::align, "align"},
-                                            {eval::EvalPoint::distill, "distill"},
-                                            {eval::EvalPoint::long_context, "long_context"}}};
 
 // Of training alone, summed over the steps of metrics.jsonl: a run that was interrupted counts every step once.
 eval::StageSpeed stage_speed(const fs::path& metrics, const Stage& stage) {
@@ -52,6 +42,15 @@ eval::StageSpeed stage_speed(const fs::path& metrics, const Stage& stage) {
   return speed;
 }
 
+eval::StateResult state_beside(const std::string& name, const eval::BesideConfig& beside) {
+  const fs::path dir = RunDirectory{beside.run}.evaluation(eval::phase_name(beside.phase));
+  std::optional<eval::StateResult> state = eval::read_state(dir);
+  HYDRA_REQUIRE(state.has_value(), "eval.beside.", name, ": found no finished evaluation in ", dir.string(),
+                ", expected that of another run");
+  state->name = name;
+  return *std::move(state);
+}
+
 }  // namespace
 
 RunEvaluation::RunEvaluation(const RunConfig& config, const text::Tokenizer& tokenizer, std::int64_t vocab_size,
@@ -61,6 +60,9 @@ RunEvaluation::RunEvaluation(const RunConfig& config, const text::Tokenizer& tok
       directory_(std::move(directory)),
       communicator_(communicator),
       load_(load) {
+  for (const auto& [name, beside] : config.eval.beside) {
+    static_cast<void>(state_beside(name, beside));  // a wrong path is found before anything is trained
+  }
   if (config.eval.after.empty()) {
     return;
   }
@@ -81,12 +83,10 @@ bool RunEvaluation::wanted(const std::string& phase) const {
     return false;
   }
   if (phase == "teacher") {
-    return !config_.eval.after.empty();
+    return config_.eval.teacher && !config_.eval.after.empty();
   }
-  return std::any_of(config_.eval.after.begin(), config_.eval.after.end(), [&](eval::EvalPoint point) {
-    return std::any_of(kPhases.begin(), kPhases.end(),
-                       [&](const PhaseName& each) { return each.point == point && phase == each.name; });
-  });
+  return std::any_of(config_.eval.after.begin(), config_.eval.after.end(),
+                     [&](eval::EvalPoint point) { return phase == eval::phase_name(point); });
 }
 
 void RunEvaluation::evaluate(const std::string& phase, const fs::path& dir) {
@@ -126,6 +126,9 @@ std::string write_report(const RunConfig& config, const RunDirectory& directory,
     if (auto state = eval::read_state(directory.evaluation(phase))) {
       report.states.push_back(std::move(*state));
     }
+  }
+  for (const auto& [name, beside] : config.eval.beside) {
+    report.states.push_back(state_beside(name, beside));
   }
   report.config_yaml = resolved_yaml(config);
   eval::write_run_report(directory.root, report);

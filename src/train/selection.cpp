@@ -111,6 +111,43 @@ void require_output(const SelectionOptions& options) {
                 ": already holds something; expected a new or empty directory, or one of a selection that was stopped");
 }
 
+// Heads of the config, or of the method's default rule; a wrong budget is refused before anything is scored.
+model::HeadsConfig requested_heads(const RunConfig& config, const model::Qwen3Config& base) {
+  model::HeadsConfig heads = config.heads;
+  heads.plan.clear();
+  heads.rule = heads.rule_given ? heads.rule : model::HeadRule::global_interp_c;
+  model::HeadScores blank;
+  blank.layers.assign(static_cast<std::size_t>(base.layers),
+                      std::vector<model::HeadScore>(static_cast<std::size_t>(base.heads)));
+  static_cast<void>(model::plan_by_rule(heads, base, config.seed, &blank));
+  return heads;
+}
+
+// Fills in what scoring finds.
+void score(select::ScoreReport& report, const select::SelectConfig& settings, const model::Model& teacher,
+           const Pairs& pairs, const SelectionOptions& options, const std::string& teacher_sha256,
+           dist::Communicator& communicator) {
+  log_memory(settings, pairs, teacher.config.base, teacher.compute_type);
+  report.settings = pair_settings(settings, pairs, options.identity);
+  report.probes = select::score_heads(teacher, pairs, settings, options.out / "pairs", report.settings, communicator);
+  report.settings["threshold"] = settings.threshold;
+  report.settings["sender_rounds"] = settings.sender_rounds;
+  report.settings["min_kept"] = settings.min_kept;
+  try {
+    report.fused = select::fuse(
+        report.probes,
+        {{"single", settings.weights.single}, {"multi", settings.weights.multi}, {"general", settings.weights.general}},
+        settings.threshold);
+  } catch (const UserError&) {  // a refusal leaves nothing behind
+    if (communicator.rank() == 0) {
+      fs::remove_all(options.out / "pairs");
+      fs::remove(options.out);
+    }
+    throw;
+  }
+  report.scores = head_scores(report.fused, teacher_sha256, settings);
+}
+
 }  // namespace
 
 std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, const model::LoadOptions& load,
@@ -123,61 +160,57 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
   const model::Qwen3Config& base = teacher_config.base;
   dist::run_together(communicator, [&] { require_output(options); });
   communicator.barrier();  // every rank has looked before one writes
+  const model::HeadsConfig heads = requested_heads(config, base);
+  const bool scored_before = !options.scores.empty();
+  const std::string sha256 = dir.sha256();
+  select::ScoreReport report{
+      .model_name = options.model_name, .settings = {}, .probes = {}, .fused = {}, .scores = {}, .plan = {}};
+  if (scored_before) {
+    report.scores = model::read_scores(options.scores, base, sha256);
+  }
+
   const text::Tokenizer tokenizer = text::Tokenizer::load(options.model_name);
   const eval::NiahConfig niah = config.eval.niah.value_or(eval::NiahConfig{});
   const data::Corpora corpora = data::load_corpora(niah.haystack.string(), niah.words.string());
-  const Pairs pairs =
-      select::make_pairs(settings, base.max_position, static_cast<std::uint64_t>(config.seed), corpora, tokenizer);
-  model::HeadsConfig heads = config.heads;
-  heads.plan.clear();
-  heads.rule = heads.rule_given ? heads.rule : model::HeadRule::global_interp_c;
-  const std::string sha256 = dir.sha256();
-
-  std::optional<model::HeadScores> scores;
-  if (!options.scores.empty()) {
-    scores = model::read_scores(options.scores, base, sha256);
-    static_cast<void>(model::plan_by_rule(heads, base, config.seed, &*scores));  // a wrong request costs nothing yet
+  const std::int64_t context = std::min(settings.context, base.max_position);
+  Pairs pairs;
+  if (!scored_before || options.analyse) {
+    pairs =
+        select::make_pairs(settings, base.max_position, static_cast<std::uint64_t>(config.seed), corpora, tokenizer);
   }
-  const model::Model teacher = model::load_model(dir, load);
-  select::ScoreReport report{
-      .model_name = options.model_name, .settings = {}, .probes = {}, .fused = {}, .scores = {}, .plan = {}};
-  if (!scores) {
-    log_memory(settings, pairs, base, load.compute_type);
-    report.settings = pair_settings(settings, pairs, options.identity);
-    report.probes = select::score_heads(teacher, pairs, settings, options.out / "pairs", report.settings, communicator);
-    report.settings["threshold"] = settings.threshold;
-    report.settings["sender_rounds"] = settings.sender_rounds;
-    report.settings["min_kept"] = settings.min_kept;
-    report.fused = select::fuse(
-        report.probes,
-        {{"single", settings.weights.single}, {"multi", settings.weights.multi}, {"general", settings.weights.general}},
-        settings.threshold);
-    scores = head_scores(report.fused, sha256, settings);
+  std::optional<model::Model> teacher;
+  if (!scored_before || options.knockout || options.analyse) {
+    teacher = model::load_model(dir, load);
   }
-  report.scores = *scores;
-  report.plan = model::plan_by_rule(heads, base, config.seed, &*scores);
+  if (!scored_before) {
+    score(report, settings, *teacher, pairs, options, sha256, communicator);
+  }
+  report.plan = model::plan_by_rule(heads, base, config.seed, &report.scores);
   report.plan.teacher_sha256 = sha256;
-
   std::optional<select::Knockout> knockout;
   if (options.knockout) {
-    knockout = select::knockout_curves(teacher, model::ranking(*scores), settings.knockout,
-                                       std::min(settings.context, base.max_position), corpora, tokenizer, communicator);
+    knockout = select::knockout_curves(*teacher, model::ranking(report.scores), settings.knockout, context, corpora,
+                                       tokenizer, communicator);
   }
   if (communicator.rank() != 0) {
     return "";
   }
+  fs::create_directories(options.out);
   if (options.analyse) {
     const auto texts = texts_to_analyse(pairs);
     select::write_analysis(options.out, options.model_name, detail::concat(texts.size(), " probes"),
-                           select::analyse_heads(teacher, texts), score_matrix(*scores));
+                           select::analyse_heads(*teacher, texts), score_matrix(report.scores));
   }
   if (knockout) {
     select::write_knockout(options.out, *knockout);
   }
   model::write_plan(options.out / "heads.yaml", report.plan);
-  const std::string text = select::write_score_report(options.out, report);
+  std::string text = select::write_score_report(options.out, report);
+  if (knockout) {
+    text.append("\n").append(select::knockout_table(*knockout));
+  }
   fs::remove_all(options.out / "pairs");
-  return text + (knockout ? "\n" + select::knockout_table(*knockout) : "");
+  return text;
 }
 
 }  // namespace hydra::train

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "hydrahead/config/binder.hpp"
@@ -39,10 +41,20 @@ struct PplConfig {
 };
 void describe(config::Binder& binder, PplConfig& value);
 
+// A state of another run, shown beside this one's: the same training with other heads, for example.
+struct BesideConfig {
+  std::filesystem::path run;
+  EvalPoint phase = EvalPoint::align;
+};
+void describe(config::Binder& binder, BesideConfig& value);
+std::string phase_name(EvalPoint phase);  // "converted", "align", ...: the folder of its evaluation
+
 struct EvalConfig {
   std::vector<EvalPoint> after = {EvalPoint::convert, EvalPoint::align, EvalPoint::distill, EvalPoint::long_context};
+  bool teacher = true;  // before all
   std::optional<NiahConfig> niah;  // absent: not run
   std::optional<PplConfig> ppl;
+  std::map<std::string, BesideConfig> beside;  // by the name in the report
 };
 void describe(config::Binder& binder, EvalConfig& value);
 
