@@ -13,7 +13,8 @@ namespace hydra::data {
 namespace {
 
 constexpr std::uint32_t pair_stream = 6;  // after those of the samples themselves (niah.cpp)
-constexpr int free_draws = 1000;          // one uuid in about 8 is cut into as many tokens as another
+// One uuid in 5 to 7 has as many tokens as a given one; but the number of one in a thousand is too rare for free draws.
+constexpr int free_draws = 1000;
 constexpr int most_draws = 2000;
 
 // The value with its digits taken from another one: for uuids whose token count is too rare to be met by chance, since

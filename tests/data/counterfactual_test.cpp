@@ -150,6 +150,13 @@ INSTANTIATE_TEST_SUITE_P(All, NiahPairs, testing::ValuesIn(default_tasks),
 // The asked needle, of many.
 TEST(NiahPair, UuidsAsKeysWorkToo) { expect_sound(nano_tokenizer(), NiahTask::multikey_3, 1024, 0); }
 
+// Too few uuids have as many tokens as theirs: 5,000 free draws find nothing.
+TEST(NiahPair, UuidsWithRareTokenCountsGetDistractorsToo) {
+  for (const std::int64_t index : {3366, 4946}) {
+    ASSERT_NO_FATAL_FAILURE(expect_sound(nano_tokenizer(), NiahTask::single_3, 320, index));
+  }
+}
+
 TEST(NiahPair, IsAFunctionOfSeedTaskLengthAndIndex) {
   const CounterfactualPair one = make(nano_tokenizer(), NiahTask::single_3, 512, 5);
   make(nano_tokenizer(), NiahTask::single_3, 512, 6);

@@ -119,6 +119,8 @@ TEST_F(PairRows, TextsMustMakeAPair) {
                  {"found 3 tokens in answer+ and 4 in answer-"});
   expect_finding(R"({"clean": "Say yes: ", "corrupt": "Say no: ", "answer+": "yes", "answer-": "no"})",
                  {"answer+: found 'yes'", "the end of clean"});
+  expect_finding(R"({"clean": "Say yes: ", "corrupt": "Say no: ", "answer+": "yes or no", "answer-": "no or yes"})",
+                 {"answer+: found 'yes or no'", "the end of clean"});
   expect_finding(R"({"clean": "Say yes:", "corrupt": "Say no: ", "answer+": " yes", "answer-": "no"})",
                  {"answer-: found 'no'", "the end of corrupt"});
 }
