@@ -24,12 +24,14 @@ struct CounterfactualPair {
   std::vector<std::int64_t> rows;                 // ascending
   std::vector<text::TokenId> answer, distractor;  // a+ and a- of each row
   // Where the answer stands in the clean prompt, answer token by answer token, for scores that look at attention: of
-  // answer[j] the position with that token; empty where the prompt does not hold the answer (addition).
+  // answer[j] the position with that token (where the prompt's answer is cut in another way: with its first byte,
+  // spaces aside). Empty where the prompt does not hold the answer (addition), and for rows of a file.
   std::vector<std::int64_t> sources;
 };
 
 // Sample `index` of a task with one answer (niah_single_*, niah_multikey_*), in the base prompt form. The pair has
-// `length` tokens at most. The distractor is drawn again until the token counts are equal.
+// `length` tokens at most. The distractor is drawn again until the runs differ in the value's tokens only. A pure
+// function of the arguments. UserError if the sample does not fit, or no distractor does with this tokenizer.
 CounterfactualPair niah_pair(const NiahBuilder& builder, const Corpora& corpora, const text::Tokenizer& tokenizer,
                              NiahTask task, std::int64_t length, std::int64_t index, std::uint64_t seed);
 
@@ -38,8 +40,10 @@ CounterfactualPair niah_pair(const NiahBuilder& builder, const Corpora& corpora,
 std::vector<CounterfactualPair> general_pairs(const text::Tokenizer& tokenizer, std::int64_t pairs, std::uint64_t seed);
 
 // JSONL rows {"clean", "corrupt", "answer+", "answer-"} of text, and "probe" (default: the file's name without
-// extension): answer+ continues `clean`, answer- continues `corrupt`. UserError naming file and line: an unknown or
-// missing key, clean = corrupt, texts or answers whose token counts differ, answers that are equal.
+// extension): answer+ continues `clean`, answer- continues `corrupt`. The pairs of a probe stand
+// together in the result. UserError naming file and line: an unknown or missing key, a value that is no text, an unfit
+// probe name, clean = corrupt, texts or answers whose token counts differ, answers that are equal or share a token with
+// the prompt's end; and a file without rows.
 std::vector<CounterfactualPair> read_pairs(const std::filesystem::path& file, const text::Tokenizer& tokenizer);
 
 }  // namespace hydra::data
