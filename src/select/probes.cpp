@@ -7,6 +7,18 @@
 #include "hydrahead/base/log.hpp"
 
 namespace hydra::select {
+namespace {
+
+std::vector<data::CounterfactualPair> rows_that_fit(std::vector<data::CounterfactualPair> rows, std::int64_t window,
+                                                    const std::filesystem::path& file) {
+  for (const data::CounterfactualPair& row : rows) {
+    HYDRA_REQUIRE(static_cast<std::int64_t>(row.clean.size()) <= window, file.string(), ": ", row.id, ": found ",
+                  row.clean.size(), " tokens with the answer, expected at most the teacher's window of ", window);
+  }
+  return rows;
+}
+
+}  // namespace
 
 std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std::int64_t window, std::uint64_t seed,
                                                  const data::Corpora& corpora, const text::Tokenizer& tokenizer) {
@@ -36,7 +48,7 @@ std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std
     append(data::general_pairs(tokenizer, config.pairs, seed));
   }
   if (!config.general_file.empty()) {
-    append(data::read_pairs(config.general_file, tokenizer));
+    append(rows_that_fit(data::read_pairs(config.general_file, tokenizer), window, config.general_file));
   }
   HYDRA_REQUIRE(!pairs.empty(), "select.probes: nothing is left to score heads on: ", reasons);
   return pairs;

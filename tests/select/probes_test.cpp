@@ -9,6 +9,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "hydrahead/base/error.hpp"
 #include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/select/patching.hpp"
 #include "tests/support/messages.hpp"
@@ -65,6 +66,24 @@ TEST(Probes, StandInTheirOrderTheUsersOwnLast) {
   config.general = GeneralProbes::none;
   config.general_file.clear();
   EXPECT_EQ(make(config).size(), 4u);
+}
+
+TEST(Probes, RowsBeyondTheWindowAreRefused) {
+  const test::TempDir dir;
+  std::ofstream(dir.path() / "own.jsonl")
+      << R"({"clean": "Say 1:", "corrupt": "Say 2:", "answer+": " 1", "answer-": " 2"})";
+  SelectConfig config;
+  config.probes = {};
+  config.general = GeneralProbes::none;
+  config.general_file = dir.path() / "own.jsonl";
+  EXPECT_EQ(make(config, 64).size(), 1U);
+  try {
+    make(config, 3);
+    ADD_FAILURE() << "three tokens were enough";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("own.jsonl: rows-own/0"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("window of 3"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Probes, WhatDoesNotFitIsLeftOutAndSaid) {
