@@ -50,7 +50,8 @@ std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std
   if (!config.general_file.empty()) {
     append(rows_that_fit(data::read_pairs(config.general_file, tokenizer), window, config.general_file));
   }
-  HYDRA_REQUIRE(!pairs.empty(), "select.probes: nothing is left to score heads on: ", reasons);
+  HYDRA_REQUIRE(!pairs.empty(), "select.probes: nothing is left to score heads on: ",
+                reasons.empty() ? "found no probe, expected at least one" : reasons);
   return pairs;
 }
 
