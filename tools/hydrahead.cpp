@@ -91,8 +91,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   int exit_status = done;
-  for (const auto add : {add_inspect, add_verify, add_tokenize, add_select, add_convert, add_train, add_eval, add_generate,
-                         add_export, add_bench, add_launch}) {
+  for (const auto add : {add_inspect, add_verify, add_tokenize, add_select, add_convert, add_train, add_eval,
+                         add_generate, add_export, add_bench, add_launch}) {
     add(app, exit_status);
   }
   app.add_subcommand("document-config", "print docs/config.md")->group("")->callback([] {
