@@ -118,6 +118,32 @@ TEST_F(TrainVerb, DirectoryRulesAndDryRun) {
   EXPECT_TRUE(fs::exists(run_dir() / "long_context/final/model.safetensors"));
 }
 
+TEST_F(TrainVerb, ReportShowsAStateOfAnotherRun) {
+  const std::vector<std::string> evaluation = {
+      "--stage", "align", "--set", "eval.ppl.tokens=64", "--set", "eval.ppl.context=32", "--set", "eval.after=[align]"};
+  std::vector<std::string> beside = evaluation;
+  beside.insert(beside.end(), {"--set", "eval.beside.other.run=" + run_dir("other").string()});
+  const auto refused = train(beside);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("eval.beside.other"), std::string::npos) << refused.err;
+  EXPECT_FALSE(fs::exists(run_dir()));
+
+  std::vector<std::string> other = evaluation;
+  other.insert(other.end(), {"--set", "eval.teacher=false", "--set", "heads.fa_ratio=0.5"});
+  ASSERT_EQ(train(other, "other").status, 0);
+  EXPECT_FALSE(fs::exists(run_dir("other") / "eval/teacher"));
+  const auto result = train(beside);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json states = read_json_file((run_dir() / "report.json").string())["states"];
+  ASSERT_EQ(states.size(), 3U);
+  EXPECT_EQ(states[0]["name"], "teacher");
+  EXPECT_EQ(states[1]["name"], "align");
+  EXPECT_EQ(states[2]["name"], "other");
+  const Json theirs = read_json_file((run_dir("other") / "report.json").string())["states"][0];
+  EXPECT_EQ(states[2]["perplexity"], theirs["perplexity"]);
+  EXPECT_NE(states[2]["kv_bytes_per_token"], states[1]["kv_bytes_per_token"]);
+}
+
 TEST_F(TrainVerb, KilledAtAnyMomentItContinuesExactly) {
   const test::ProcessResult whole = train({"--resume"}, "whole");  // starts where there is nothing
   ASSERT_EQ(whole.status, 0) << whole.err;

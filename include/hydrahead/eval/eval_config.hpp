@@ -51,7 +51,7 @@ std::string phase_name(EvalPoint phase);  // "converted", "align", ...: the fold
 
 struct EvalConfig {
   std::vector<EvalPoint> after = {EvalPoint::convert, EvalPoint::align, EvalPoint::distill, EvalPoint::long_context};
-  bool teacher = true;  // before all
+  bool teacher = true;             // before all
   std::optional<NiahConfig> niah;  // absent: not run
   std::optional<PplConfig> ppl;
   std::map<std::string, BesideConfig> beside;  // by the name in the report

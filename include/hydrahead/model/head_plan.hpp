@@ -60,7 +60,8 @@ void write_plan_json(Json& json, const HeadPlan& plan);
 
 // Whether plan_by_rule needs head scores for this.
 bool needs_scores(const HeadsConfig& heads);
-// method.md 3.5. Rules that need scores refuse without them and name `select`; infeasible budgets name the nearest ratios.
+// method.md 3.5. Rules that need scores refuse without them and name `select`; infeasible budgets name the nearest
+// ratios.
 HeadPlan plan_by_rule(const HeadsConfig& heads, const Qwen3Config& config, std::int64_t seed,
                       const HeadScores* scores = nullptr);
 
