@@ -83,6 +83,7 @@ Expected<CounterfactualPair> tokenize_pair(const PairTexts& texts, const text::T
     return ParseError{"found the same tokens in answer+ and answer-; expected answers that differ"};
   }
   CounterfactualPair pair;
+  pair.answer_size = static_cast<std::int64_t>(answer.size());
   const TokenText prompt_text(prompt, tokenizer), answer_text(answer, tokenizer);
   std::size_t answer_begin = 0;  // of the answer in the bytes of the prompt
   if (!texts.source.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
@@ -9,9 +10,17 @@
 namespace hydra::select {
 namespace {
 
-std::vector<data::CounterfactualPair> rows_that_fit(std::vector<data::CounterfactualPair> rows, std::int64_t window,
-                                                    const std::filesystem::path& file) {
+// Rows of the user's own beside the pairs that there are.
+std::vector<data::CounterfactualPair> rows_that_fit(std::vector<data::CounterfactualPair> rows,
+                                                    const std::vector<data::CounterfactualPair>& others,
+                                                    std::int64_t window, const std::filesystem::path& file) {
+  std::set<std::string> taken;
+  for (const data::CounterfactualPair& pair : others) {
+    taken.insert(pair.probe);
+  }
   for (const data::CounterfactualPair& row : rows) {
+    HYDRA_REQUIRE(!taken.contains(row.probe), file.string(), ": ", row.id, ": found the probe name ", row.probe,
+                  ", which one of select.probes or select.general has; expected another one");
     HYDRA_REQUIRE(static_cast<std::int64_t>(row.clean.size()) <= window, file.string(), ": ", row.id, ": found ",
                   row.clean.size(), " tokens with the answer, expected at most the teacher's window of ", window);
   }
@@ -48,7 +57,7 @@ std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std
     append(data::general_pairs(tokenizer, config.pairs, seed));
   }
   if (!config.general_file.empty()) {
-    append(rows_that_fit(data::read_pairs(config.general_file, tokenizer), window, config.general_file));
+    append(rows_that_fit(data::read_pairs(config.general_file, tokenizer), pairs, window, config.general_file));
   }
   HYDRA_REQUIRE(!pairs.empty(), "select.probes: nothing is left to score heads on: ",
                 reasons.empty() ? "found no probe, expected at least one" : reasons);

@@ -32,20 +32,25 @@ at::Tensor probability_gap(const model::Model& teacher, const at::Tensor& normed
 
 }  // namespace
 
-Readout make_readout(const std::vector<std::int64_t>& rows, const std::vector<std::int32_t>& answer,
-                     const std::vector<std::int32_t>& distractor, double decay, Metric metric,
-                     const at::Device& device) {
-  HYDRA_CHECK(!rows.empty() && rows.size() == answer.size() && rows.size() == distractor.size(),
-              "a readout of no rows, or without a token for each");
-  std::vector<double> weights;
+Readout make_readout(const data::CounterfactualPair& pair, double decay, Metric metric, const at::Device& device) {
+  HYDRA_CHECK(
+      !pair.rows.empty() && pair.rows.size() == pair.answer.size() && pair.rows.size() == pair.distractor.size(),
+      pair.id, ": a readout of no rows, or without a token for each");
+  const std::int64_t first =
+      static_cast<std::int64_t>(pair.clean.size()) - pair.answer_size;  // predicts its first token
+  HYDRA_CHECK(pair.rows.front() >= first && pair.rows.back() < first + pair.answer_size, pair.id,
+              ": rows outside of the answer of ", pair.answer_size, " tokens");
   double sum = 0;
-  for (std::size_t j = 0; j < rows.size(); ++j) {
-    weights.push_back(std::pow(decay, static_cast<double>(j)));
-    sum += weights.back();
+  for (std::int64_t j = 0; j < pair.answer_size; ++j) {
+    sum += std::pow(decay, static_cast<double>(j));
   }
-  return {.rows = at::tensor(rows, at::kLong).to(device),
-          .answer = ids_tensor(answer, device),
-          .distractor = ids_tensor(distractor, device),
+  std::vector<double> weights;
+  for (const std::int64_t row : pair.rows) {
+    weights.push_back(std::pow(decay, static_cast<double>(row - first)));
+  }
+  return {.rows = at::tensor(pair.rows, at::kLong).to(device),
+          .answer = ids_tensor(pair.answer, device),
+          .distractor = ids_tensor(pair.distractor, device),
           .weights = at::tensor(weights, at::kDouble).div_(sum).to(device),
           .metric = metric};
 }

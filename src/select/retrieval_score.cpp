@@ -42,9 +42,9 @@ at::Tensor retrieval_score(const model::Model& teacher, const CapturedRun& clean
   const at::Tensor right = said.eq(readout.answer).unsqueeze(1);  // [A, 1]
   // Which keys count for a row: those in the answer's place with the row's token, which may stand there repeatedly.
   const at::Tensor places = at::tensor(sources, at::kLong).to(readout.rows.device());
-  const at::Tensor same = readout.answer.unsqueeze(1).eq(readout.answer);  // [A, A]
-  const at::Tensor counts =
-      at::zeros({readout.rows.size(0), clean.sequences.rows()}, same.options()).index_copy_(1, places, same);
+  const at::Tensor same = readout.answer.unsqueeze(1).eq(readout.answer).to(at::kFloat);  // [A, A]
+  const at::Tensor counts =  // a place may stand for several tokens, where the prompt cuts the answer differently
+      at::zeros({readout.rows.size(0), clean.sequences.rows()}, same.options()).index_add_(1, places, same).gt(0);
   std::vector<at::Tensor> scores;
   for (std::int64_t layer = 0; layer < teacher.config.base.layers; ++layer) {
     const at::Tensor copied = counts.gather(1, top_keys(teacher, clean, layer, readout.rows)).logical_and(right);

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/model/slot_report.hpp"
@@ -76,6 +78,42 @@ Json report_json(const ScoreReport& report) {
   return json;
 }
 
+// A cell of a CSV file (RFC 4180).
+std::string quoted(const std::string& text) {
+  std::string cell = "\"";
+  for (const char c : text) {
+    cell.append(c == '"' ? 2 : 1, c);
+  }
+  return cell + "\"";
+}
+
+void append_effects(std::string& csv, const ProbeEffects& probe, const char* role, const at::Tensor& effects) {
+  if (!effects.defined()) {
+    return;
+  }
+  const at::Tensor raw = effects.contiguous();
+  const double* value = raw.const_data_ptr<double>();
+  for (const std::string& id : probe.pair_ids) {
+    const std::string pair = quoted(id) + "," + quoted(probe.capability) + ",";
+    for (std::int64_t layer = 0; layer < raw.size(1); ++layer) {
+      for (std::int64_t head = 0; head < raw.size(2); ++head, ++value) {
+        csv += pair + detail::concat(layer, ",", head, ",", role, ",") +
+               number_text(std::clamp(*value, 0.0, 1.0), "%.8g") + "," + number_text(*value, "%.8g") + "\n";
+      }
+    }
+  }
+}
+
+// The effects behind every mean (method.md 3.7).
+std::string effects_csv(const std::vector<ProbeEffects>& probes) {
+  std::string csv = "pair,capability,layer,head,role,clipped,raw\n";
+  for (const ProbeEffects& probe : probes) {
+    append_effects(csv, probe, "receive", probe.pair_receive);
+    append_effects(csv, probe, "send", probe.pair_send);
+  }
+  return csv;
+}
+
 std::string markdown(const TextTable& table) {
   std::string text;
   const auto line = [&](const std::vector<std::string>& cells) {
@@ -100,10 +138,13 @@ std::string write_score_report(const fs::path& dir, const ScoreReport& report) {
   fs::create_directories(dir);
   const std::string probes = report.probes.empty() ? "" : markdown(probe_table(report)) + "\n";
   const std::string slots = slots_text(report) + "\n";
-  write_file_atomic(dir / "scores.json", report_json(report).dump(1) + "\n");
   write_file_atomic(dir / "scores.md", "# Head scores of " + report.model_name + "\n\n" + slots + "\n" + probes +
                                            markdown(ranking_table(report, SIZE_MAX)));
   write_file_atomic(dir / "report.html", score_page(report));
+  if (!report.probes.empty()) {
+    write_file_atomic(dir / "effects.csv", effects_csv(report.probes));
+  }
+  write_file_atomic(dir / "scores.json", report_json(report).dump(1) + "\n");
   return probes + markdown(ranking_table(report, shown_heads)) + "\n" + slots;
 }
 

@@ -24,7 +24,7 @@ double margin_of(const model::Model& teacher, const CapturedRun& run, const Read
 }
 
 Readout readout_of(const CounterfactualPair& pair, const SelectConfig& config, const at::Device& device) {
-  return make_readout(pair.rows, pair.answer, pair.distractor, config.decay, config.metric, device);
+  return make_readout(pair, config.decay, config.metric, device);
 }
 
 PairEffects score_pair(const model::Model& teacher, const CounterfactualPair& pair, const SelectConfig& config) {
@@ -93,10 +93,17 @@ class Scoring {
                           .send = {},
                           .receive_raw = mean(receive_, probe),
                           .send_raw = {},
-                          .attribution = mean(attribution_, probe)};
+                          .attribution = mean(attribution_, probe),
+                          .pair_ids = {},
+                          .pair_receive = of_pairs(receive_, probe),
+                          .pair_send = {}};
+      for (const std::int64_t i : probe.pairs) {
+        result.pair_ids.push_back(pairs_[i].id);
+      }
       if (sent.defined()) {
         result.send = mean(sent.clamp(0, 1), probe);
         result.send_raw = mean(sent, probe);
+        result.pair_send = of_pairs(sent, probe);
       }
       results.push_back(std::move(result));
     }
@@ -194,10 +201,12 @@ class Scoring {
     }
   }
 
+  static at::Tensor of_pairs(const at::Tensor& all, const Probe& probe) {
+    return all.index_select(0, at::tensor(probe.pairs, at::kLong));
+  }
   // Mean of [P, L, H] over the kept pairs of a probe; zeros if there is none.
   at::Tensor mean(const at::Tensor& all, const Probe& probe) const {
-    return probe.pairs.empty() ? at::zeros_like(all[0])
-                               : all.index_select(0, at::tensor(probe.pairs, at::kLong)).mean(0);
+    return probe.pairs.empty() ? at::zeros_like(all[0]) : of_pairs(all, probe).mean(0);
   }
   at::Tensor mean_over_probes(const at::Tensor& all) const {
     std::vector<at::Tensor> means;

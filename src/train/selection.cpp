@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <system_error>
 
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/files.hpp"
@@ -26,7 +28,9 @@ using Pairs = std::vector<data::CounterfactualPair>;
 std::string sha256_of(const Pairs& pairs) {
   Sha256 hash;
   for (const data::CounterfactualPair& pair : pairs) {
-    hash.update(Json{pair.id, pair.clean, pair.corrupt, pair.rows, pair.answer, pair.distractor, pair.sources}.dump());
+    hash.update(
+        Json{pair.id, pair.clean, pair.corrupt, pair.rows, pair.answer, pair.distractor, pair.sources, pair.answer_size}
+            .dump());
   }
   return hash.hex();
 }
@@ -106,8 +110,11 @@ std::vector<std::vector<std::int32_t>> texts_to_analyse(const Pairs& pairs) {
 
 void require_output(const SelectionOptions& options) {
   const fs::path& out = options.out;
-  const bool resumable = fs::exists(out / "pairs" / "settings.json") && !fs::exists(out / "scores.json");
-  HYDRA_REQUIRE(!fs::exists(out) || (fs::is_directory(out) && (fs::is_empty(out) || resumable)), out.string(),
+  HYDRA_REQUIRE(!out.empty(), "--out: found nothing, expected a directory");
+  const bool stopped = fs::exists(out / "pairs" / "settings.json") && !fs::exists(out / "scores.json");
+  HYDRA_REQUIRE(!stopped || options.scores.empty(), out.string(),
+                ": holds a selection that was stopped; expected a new or empty directory for one from --scores");
+  HYDRA_REQUIRE(!fs::exists(out) || (fs::is_directory(out) && (fs::is_empty(out) || stopped)), out.string(),
                 ": already holds something; expected a new or empty directory, or one of a selection that was stopped");
 }
 
@@ -123,6 +130,17 @@ model::HeadsConfig requested_heads(const RunConfig& config, const model::Qwen3Co
   return heads;
 }
 
+std::map<std::string, double> weights_of(const select::CapabilityWeights& weights) {
+  return {{"single", weights.single}, {"multi", weights.multi}, {"general", weights.general}};
+}
+
+// What would only fail when all pairs are scored.
+void require_weight(const Pairs& pairs, const select::CapabilityWeights& weights) {
+  const auto counts = [&, of = weights_of(weights)](const auto& pair) { return of.at(pair.capability) > 0; };
+  HYDRA_REQUIRE(std::any_of(pairs.begin(), pairs.end(), counts),
+                "select.weights: every capability that has probes weighs 0; expected one above 0");
+}
+
 // Fills in what scoring finds.
 void score(select::ScoreReport& report, const select::SelectConfig& settings, const model::Model& teacher,
            const Pairs& pairs, const SelectionOptions& options, const std::string& teacher_sha256,
@@ -134,14 +152,12 @@ void score(select::ScoreReport& report, const select::SelectConfig& settings, co
   report.settings["sender_rounds"] = settings.sender_rounds;
   report.settings["min_kept"] = settings.min_kept;
   try {
-    report.fused = select::fuse(
-        report.probes,
-        {{"single", settings.weights.single}, {"multi", settings.weights.multi}, {"general", settings.weights.general}},
-        settings.threshold);
+    report.fused = select::fuse(report.probes, weights_of(settings.weights), settings.threshold);
   } catch (const UserError&) {  // a refusal leaves nothing behind
     if (communicator.rank() == 0) {
       fs::remove_all(options.out / "pairs");
-      fs::remove(options.out);
+      std::error_code filled;  // something of the user's stands there too
+      fs::remove(options.out, filled);
     }
     throw;
   }
@@ -169,7 +185,12 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
     report.scores = model::read_scores(options.scores, base, sha256);
   }
 
+  if (options.knockout) {
+    static_cast<void>(select::knockout_counts(settings.knockout.counts, base.layers * base.heads));
+  }
   const text::Tokenizer tokenizer = text::Tokenizer::load(options.model_name);
+  HYDRA_REQUIRE(tokenizer.id_limit() <= base.vocab_size, options.model_name, ": tokenizer.json: found ids up to ",
+                tokenizer.id_limit() - 1, ", expected ones below the model's vocabulary size ", base.vocab_size);
   const eval::NiahConfig niah = config.eval.niah.value_or(eval::NiahConfig{});
   const data::Corpora corpora = data::load_corpora(niah.haystack.string(), niah.words.string());
   const std::int64_t context = std::min(settings.context, base.max_position);
@@ -177,6 +198,9 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
   if (!scored_before || options.analyse) {
     pairs =
         select::make_pairs(settings, base.max_position, static_cast<std::uint64_t>(config.seed), corpora, tokenizer);
+  }
+  if (!scored_before) {
+    require_weight(pairs, settings.weights);
   }
   std::optional<model::Model> teacher;
   if (!scored_before || options.knockout || options.analyse) {

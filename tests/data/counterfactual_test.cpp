@@ -105,6 +105,7 @@ void expect_sound(const text::Tokenizer& tokenizer, NiahTask task, std::int64_t 
     }
   }
   EXPECT_FALSE(rows.empty());
+  EXPECT_EQ(pair.answer_size, static_cast<std::int64_t>(full.size() - sample.ids.size()));
   EXPECT_EQ(pair.rows, rows);
   EXPECT_EQ(pair.answer, answer);
   EXPECT_EQ(pair.distractor, distractor);

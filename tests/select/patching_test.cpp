@@ -17,15 +17,15 @@ namespace {
 const std::filesystem::path fixtures = HYDRA_FIXTURES;
 using test::PlainRun;
 
-// A sequence in which some tokens in the middle are replaced; four rows at the end are read out.
-struct Example {
-  std::vector<std::int32_t> clean, corrupt;
-  std::vector<std::int64_t> rows{52, 53, 55, 59};
-  std::vector<std::int32_t> answer{5, 77, 130, 900}, distractor{1200, 41, 9, 333};
-};
+using Example = data::CounterfactualPair;
 
+// A sequence in which some tokens in the middle are replaced. Of the answer's eight tokens four are read out.
 Example example(std::int64_t vocabulary, std::uint64_t seed) {
   Example made;
+  made.answer_size = 8;
+  made.rows = {53, 54, 56, 59};
+  made.answer = {5, 77, 130, 900};
+  made.distractor = {1200, 41, 9, 333};
   const at::Tensor ids = at::randint(vocabulary, {64}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kInt);
   made.clean = {ids.const_data_ptr<std::int32_t>(), ids.const_data_ptr<std::int32_t>() + 60};
   made.corrupt = made.clean;
@@ -44,17 +44,19 @@ class Patching : public ::testing::Test {
   static at::Tensor rows_of(const at::Tensor& x, const Readout& readout) { return x.index_select(0, readout.rows); }
   double plain_margin(const PlainRun& run) const {
     double sum = 0, weights = 0;
-    for (std::size_t j = 0; j < sample.rows.size(); ++j) {
+    for (std::size_t i = 0; i < sample.rows.size(); ++i) {
       const at::Tensor row =
-          metric == Metric::prob ? run.logits[sample.rows[j]].softmax(-1) : run.logits[sample.rows[j]];
-      const double weight = std::pow(0.9, static_cast<double>(j));
-      sum += weight * (row[sample.answer[j]] - row[sample.distractor[j]]).item<double>();
-      weights += weight;
+          metric == Metric::prob ? run.logits[sample.rows[i]].softmax(-1) : run.logits[sample.rows[i]];
+      sum += std::pow(0.9, static_cast<double>(sample.rows[i] - 52)) *
+             (row[sample.answer[i]] - row[sample.distractor[i]]).item<double>();
+    }
+    for (int j = 0; j < 8; ++j) {
+      weights += std::pow(0.9, j);
     }
     return sum / weights;
   }
   void prepare() {
-    readout = make_readout(sample.rows, sample.answer, sample.distractor, 0.9, metric, at::kCPU);
+    readout = make_readout(sample, 0.9, metric, at::kCPU);
     base = capture_run(teacher, sample.clean);
     source = capture_run(teacher, sample.corrupt);
     base_margin = margin(teacher, readout, rows_of(base.hidden.back(), readout)).item<double>();

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <fstream>
 
 #include "hydrahead/base/error.hpp"
@@ -86,6 +86,24 @@ TEST(Probes, RowsBeyondTheWindowAreRefused) {
   }
 }
 
+// They would count towards that probe's means and, among needles, its capability.
+TEST(Probes, RowsUnderTheNameOfAnotherProbeAreRefused) {
+  const test::TempDir dir;
+  SelectConfig config;
+  config.probes = {NiahTask::single_1};
+  config.context = 256;
+  config.pairs = 1;
+  config.general_file = dir.path() / "own.jsonl";
+  for (const char* name : {"niah_single_1", "fact"}) {
+    std::ofstream(config.general_file)
+        << R"({"clean": "Say 1:", "corrupt": "Say 2:", "answer+": " 1", "answer-": " 2", )"
+        << "\"probe\": \"" << name << "\"}";
+    test::expect_pieces(test::refusal([&] { make(config); }), {"own.jsonl", "probe name", name});
+  }
+  config.general = GeneralProbes::none;  // `fact` is free then
+  EXPECT_EQ(make(config).size(), 2U);
+}
+
 TEST(Probes, WhatDoesNotFitIsLeftOutAndSaid) {
   SelectConfig config;
   config.probes = {NiahTask::multikey_1, NiahTask::single_1};
@@ -99,16 +117,18 @@ TEST(Probes, WhatDoesNotFitIsLeftOutAndSaid) {
   test::expect_pieces(test::refusal([&] { make(config, 40); }), {"nothing is left", "niah_single_1 at length 40"});
 }
 
-// Eq. 9 with lambda = 0.9, written out over the logits of all rows.
+// Eq. 9 with lambda = 0.9, written out over the logits of all of the answer's rows.
 double margin_by_hand(const model::Model& teacher, const CapturedRun& run, const CounterfactualPair& pair) {
   const at::Tensor logits =
       model::logits_of(teacher, ops::rms_norm(run.hidden.back(), teacher.norm, teacher.config.base.rms_norm_eps));
-  double sum = 0, weights = 0;
-  for (std::size_t j = 0; j < pair.rows.size(); ++j) {
-    const double weight = std::pow(0.9, static_cast<double>(j));
-    const at::Tensor row = logits[pair.rows[j]];
-    sum += weight * (row[pair.answer[j]] - row[pair.distractor[j]]).item<double>();
+  double sum = 0, weights = 0, weight = 1;
+  for (std::int64_t row = logits.size(0) - pair.answer_size; row < logits.size(0); ++row, weight *= 0.9) {
     weights += weight;
+    const auto at = std::find(pair.rows.begin(), pair.rows.end(), row);
+    if (at != pair.rows.end()) {  // elsewhere the two tokens are the same
+      const auto i = at - pair.rows.begin();
+      sum += weight * (logits[row][pair.answer[i]] - logits[row][pair.distractor[i]]).item<double>();
+    }
   }
   return sum / weights;
 }
@@ -131,7 +151,7 @@ TEST(Probes, ATeacherThatRetrievesTellsThePromptsApart) {
       EXPECT_GT(clean, 3) << pair.id;
       EXPECT_LT(corrupt, 3) << pair.id;
       EXPECT_GT(clean - corrupt, 5) << pair.id;
-      const Readout readout = make_readout(pair.rows, pair.answer, pair.distractor, 0.9, Metric::logit_diff, at::kCPU);
+      const Readout readout = make_readout(pair, 0.9, Metric::logit_diff, at::kCPU);
       const at::Tensor rows = run.hidden.back().index_select(0, readout.rows);
       EXPECT_NEAR(margin(teacher, readout, rows).item<double>(), clean, 1e-3) << pair.id;
       ++copied;

@@ -102,6 +102,23 @@ TEST(ScoreReport, JsonHoldsEveryFigureAndIsReadAsScores) {
   EXPECT_EQ(json.at("slots").at("total"), 2);
 }
 
+TEST(ScoreReport, EffectsOfEveryPairAreListed) {
+  const test::TempDir dir;
+  ScoreReport report = example(0.25);
+  report.probes[0].pair_ids = {"a \"b\", c/0", "d/1"};
+  report.probes[0].pair_receive =
+      at::stack({heads({0, 0, 0, 0, 0, 0, 1.25, 0}), heads({0, 0, 0, 0, 0, 0, 0.55, -0.5})});
+  report.probes[0].pair_send = at::zeros({2, 2, 4}, at::kDouble);
+  report.probes[0].pair_send[1][0][1] = 0.125;
+  write_score_report(dir.path(), report);
+  const std::string csv = read_file(dir.path() / "effects.csv");
+  EXPECT_EQ(count(csv, "\n"), 1u + 2 * 2 * 8);
+  EXPECT_TRUE(csv.starts_with(
+      "pair,capability,layer,head,role,clipped,raw\n\"a \"\"b\"\", c/0\",\"single\",0,0,receive,0,0\n"));
+  expect_pieces(csv, {"c/0\",\"single\",1,2,receive,1,1.25\n", "\"d/1\",\"single\",1,2,receive,0.55,0.55\n",
+                      "\"d/1\",\"single\",1,3,receive,0,-0.5\n", "\"d/1\",\"single\",0,1,send,0.125,0.125\n"});
+}
+
 TEST(ScoreReport, TablesRankTheHeads) {
   const test::TempDir dir;
   const std::string text = write_score_report(dir.path(), example(0.25));
@@ -151,6 +168,7 @@ TEST(ScoreReport, ScoresOfAFileAndOfOneRole) {
   const std::string text = write_score_report(dir.path(), bare);
   expect_pieces(text, {"| 1 | 1 | 2 | 1.000 | 1.0750 | 0.2500 | yes |"});
   EXPECT_EQ(test::xml_problem(read_file(dir.path() / "report.html")), "");
+  EXPECT_FALSE(fs::exists(dir.path() / "effects.csv"));
 
   ScoreReport single_role = example(0.25);
   for (ProbeEffects& probe : single_role.probes) {

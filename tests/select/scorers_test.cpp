@@ -19,7 +19,7 @@ class Scorers : public ::testing::Test {
   Scorers()
       : teacher(model::load_model(fixtures / "qwen3-nano", {at::kCPU, at::kDouble, at::kDouble})),
         clean(40),
-        readout(make_readout({35, 38}, {100, 200}, {300, 400}, 0.9, Metric::logit_diff, at::kCPU)) {
+        readout(read_out({35, 38}, {100, 200}, {300, 400})) {
     for (std::size_t i = 0; i < clean.size(); ++i) {
       clean[i] = static_cast<std::int32_t>(7 + 91 * i % 4000);
     }
@@ -31,8 +31,20 @@ class Scorers : public ::testing::Test {
     base_margin = margin_of(test::plain_run(teacher, clean).logits);
     source_margin = margin_of(test::plain_run(teacher, corrupt).logits);
   }
+  // Rows among the last five of 40, an answer of as many tokens.
+  static Readout read_out(const std::vector<std::int64_t>& rows, const std::vector<std::int32_t>& answer,
+                          const std::vector<std::int32_t>& distractor) {
+    data::CounterfactualPair pair;
+    pair.clean.resize(40);
+    pair.answer_size = 5;
+    pair.rows = rows;
+    pair.answer = answer;
+    pair.distractor = distractor;
+    return make_readout(pair, 0.9, Metric::logit_diff, at::kCPU);
+  }
   double margin_of(const at::Tensor& logits) const {
-    return ((logits[35][100] - logits[35][300]) + 0.9 * (logits[38][200] - logits[38][400])).item<double>() / 1.9;
+    const at::Tensor sum = (logits[35][100] - logits[35][300]) + 0.729 * (logits[38][200] - logits[38][400]);
+    return sum.item<double>() / (1 + 0.9 + 0.81 + 0.729 + 0.6561);
   }
   // m when O_lh is replaced by what `change` makes of it and of the corrupt run's, everything after computed again.
   double margin_with(std::int64_t l, std::int64_t h,
@@ -93,13 +105,13 @@ TEST_F(Scorers, AblationRunsTheModelWithoutTheHead) {
 TEST_F(Scorers, RetrievalScoreCountsTopKeysThatHoldTheAnswer) {
   // Rows that say their answer: the model's own next tokens; the third row's answer is not what the model says.
   const at::Tensor said = test::plain_run(teacher, clean).logits.argmax(-1);
-  const std::vector<std::int64_t> rows = {30, 35, 38};
+  const std::vector<std::int64_t> rows = {35, 36, 38};
   std::vector<std::int32_t> answer;
   for (const std::int64_t row : rows) {
     answer.push_back(said[row].item<std::int32_t>());
   }
   answer[2] = answer[2] == 5 ? 6 : 5;
-  const Readout counted = make_readout(rows, answer, {300, 400, 500}, 0.9, Metric::logit_diff, at::kCPU);
+  const Readout counted = read_out(rows, answer, {300, 400, 500});
   const auto& config = teacher.config.base;
   double total = 0;
   for (const std::int64_t place : {0L, 1L, 20L, 30L}) {  // the sink, and others
@@ -131,6 +143,30 @@ TEST_F(Scorers, RetrievalScoreCountsTopKeysThatHoldTheAnswer) {
     }
   }
   EXPECT_GT(total, 0);
+}
+
+// Where the prompt cuts the answer into fewer tokens, one place stands for several: each of them counts there.
+TEST_F(Scorers, RetrievalScoreTakesAPlaceThatSeveralTokensShare) {
+  const at::Tensor said = test::plain_run(teacher, clean).logits.argmax(-1);
+  const auto token = [&](std::int64_t row) { return said[row].item<std::int32_t>(); };
+  std::vector<std::int64_t> rows = {35, 36};
+  while (rows[1] < 39 && token(rows[1]) == token(35)) {
+    ++rows[1];
+  }
+  const std::vector<std::int32_t> answer = {token(rows[0]), token(rows[1])};
+  ASSERT_NE(answer[0], answer[1]);
+  const Readout counted = read_out(rows, answer, {300, 400});
+  std::int64_t both = 0;
+  for (const std::int64_t place : {0L, 1L, 20L, 30L}) {
+    // Each row by itself has the place alone.
+    at::Tensor expected = at::zeros({teacher.config.base.layers, teacher.config.base.heads}, at::kDouble);
+    for (std::size_t i = 0; i < 2; ++i) {
+      expected += retrieval_score(teacher, base, read_out({rows[i]}, {answer[i]}, {300}), {place}) / 2;
+    }
+    EXPECT_TRUE(at::equal(retrieval_score(teacher, base, counted, {place, place}), expected)) << place;
+    both += expected.eq(1).sum().item<std::int64_t>();
+  }
+  EXPECT_GT(both, 0);  // a head that one of the two tokens alone would not give its score
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ data::CounterfactualPair random_pair(const std::string& probe, const std::string
                                 .capability = capability,
                                 .clean = {},
                                 .corrupt = {},
+                                .answer_size = 2,
                                 .rows = {28, 29},
                                 .answer = {},
                                 .distractor = {},
@@ -95,7 +96,7 @@ TEST(Scoring, MeansAreThoseOfTheKeptPairs) {
   at::Tensor sum = at::zeros({6, 4}, at::kDouble), clipped = at::zeros({6, 4}, at::kDouble);
   for (const int index : {0, 2}) {
     const auto pair = pairs()[index];
-    const Readout readout = make_readout(pair.rows, pair.answer, pair.distractor, 0.9, Metric::logit_diff, at::kCPU);
+    const Readout readout = make_readout(pair, 0.9, Metric::logit_diff, at::kCPU);
     const CapturedRun clean = capture_run(teacher(), pair.clean), corrupt = capture_run(teacher(), pair.corrupt);
     const auto m = [&](const CapturedRun& run) {
       return margin(teacher(), readout, run.hidden.back().index_select(0, readout.rows)).item<double>();
@@ -106,6 +107,11 @@ TEST(Scoring, MeansAreThoseOfTheKeptPairs) {
   }
   EXPECT_TRUE(test::close(probes[0].receive_raw, sum / 2, 1e-9));
   EXPECT_TRUE(test::close(probes[0].receive, clipped / 2, 1e-9));
+  EXPECT_EQ(probes[0].pair_ids, (std::vector<std::string>{"one/0", "one/2"}));
+  EXPECT_TRUE(test::identical(probes[0].pair_receive.mean(0), probes[0].receive_raw));
+  EXPECT_TRUE(test::identical(probes[0].pair_send.clamp(0, 1).mean(0), probes[0].send));
+  EXPECT_GT((probes[0].pair_send[0] - probes[0].pair_send[1]).abs().max().item<double>(), 1e-4);
+  EXPECT_TRUE(probes[2].pair_ids.empty());
 }
 
 TEST(Scoring, ProbeThatKeepsFewPairsIsLeftOut) {
@@ -164,7 +170,7 @@ TEST(Scoring, AnyNumberOfRanksGivesTheSameBits) {
 
 TEST(Scoring, EveryMethodGivesItsScorersValues) {
   const auto pair = pairs()[3];
-  const Readout readout = make_readout(pair.rows, pair.answer, pair.distractor, 0.9, Metric::logit_diff, at::kCPU);
+  const Readout readout = make_readout(pair, 0.9, Metric::logit_diff, at::kCPU);
   const CapturedRun clean = capture_run(teacher(), pair.clean), corrupt = capture_run(teacher(), pair.corrupt);
   const auto m = [&](const CapturedRun& run) {
     return margin(teacher(), readout, run.hidden.back().index_select(0, readout.rows)).item<double>();

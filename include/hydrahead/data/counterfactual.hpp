@@ -20,11 +20,13 @@ struct CounterfactualPair {
   std::string capability;                     // "single", "multi", "general"
   std::vector<text::TokenId> clean, corrupt;  // [T] each
   // The answer tokens of Eq. 9: rows whose next token is read out, and which tokens are compared there. Places where
-  // answer and distractor have the same token say nothing and are left out, so answer[j] != distractor[j].
+  // answer and distractor have the same token add nothing to m and are left out, so answer[i] != distractor[i]; the
+  // others keep their place in the answer, j = rows[i] - (T - answer_size).
+  std::int64_t answer_size = 0;                   // |A|
   std::vector<std::int64_t> rows;                 // ascending
   std::vector<text::TokenId> answer, distractor;  // a+ and a- of each row
   // Where the answer stands in the clean prompt, answer token by answer token, for scores that look at attention: of
-  // answer[j] the position with that token (where the prompt's answer is cut in another way: with its first byte,
+  // answer[i] the position with that token (where the prompt's answer is cut in another way: with its first byte,
   // spaces aside). Empty where the prompt does not hold the answer (addition), and for rows of a file.
   std::vector<std::int64_t> sources;
 };

@@ -10,13 +10,16 @@
 
 namespace hydra::select {
 
-// Means over the kept pairs of one probe; all [L, H], fp64 on the CPU. A scorer with one role leaves `send` undefined.
+// Means over the kept pairs of one probe, [L, H], and the effects on each; fp64 on the CPU. A scorer with one role
+// leaves what is about `send` undefined.
 struct ProbeEffects {
   std::string probe, capability;
   std::int64_t pairs = 0, dropped = 0;  // kept, and left out for their small margin
   at::Tensor receive, send;             // of the effects clipped to [0, 1]
   at::Tensor receive_raw, send_raw;     // of the unclipped effects
   at::Tensor attribution;               // of the gradient score
+  std::vector<std::string> pair_ids;    // kept ones
+  at::Tensor pair_receive, pair_send;   // [pairs, L, H], unclipped
 };
 
 // One capability, in the order in which the probes name them; all [L, H].

@@ -8,21 +8,21 @@
 #include <cstdint>
 #include <vector>
 
+#include "hydrahead/data/counterfactual.hpp"
 #include "hydrahead/model/hydra_model.hpp"
 #include "hydrahead/select/select_config.hpp"
 
 namespace hydra::select {
 
 // Eq. 9: m = sum_j w_j (z_j[a+_j] - z_j[a-_j]), w_j = lambda^j / sum lambda^j; with metric prob, softmax z_j for z_j.
+// j and the sum run over the whole answer; the A rows are those of its tokens in which answer and distractor differ.
 struct Readout {
   at::Tensor rows;                // [A] int64, rows of the sequence
   at::Tensor answer, distractor;  // [A] int64
   at::Tensor weights;             // [A] fp64
   Metric metric = Metric::logit_diff;
 };
-Readout make_readout(const std::vector<std::int64_t>& rows, const std::vector<std::int32_t>& answer,
-                     const std::vector<std::int32_t>& distractor, double decay, Metric metric,
-                     const at::Device& device);
+Readout make_readout(const data::CounterfactualPair& pair, double decay, Metric metric, const at::Device& device);
 // m of readout rows [..., A, D] of the residual stream after the last layer: [...], fp64.
 at::Tensor margin(const model::Model& teacher, const Readout& readout, const at::Tensor& hidden);
 

@@ -10,7 +10,8 @@
 namespace hydra::select {
 
 // `pairs` pairs of every probe: the NIAH tasks at config.context tokens, cut to `window` (the teacher's), then the
-// general ones. A task that does not fit is left out with a warning; UserError if nothing is left.
+// general ones. A task that does not fit is left out with a warning; UserError if nothing is left, and for rows
+// of config.general_file beyond the window or under the name of another probe.
 std::vector<data::CounterfactualPair> make_pairs(const SelectConfig& config, std::int64_t window, std::uint64_t seed,
                                                  const data::Corpora& corpora, const text::Tokenizer& tokenizer);
 

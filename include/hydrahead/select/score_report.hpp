@@ -1,5 +1,5 @@
 #pragma once
-// What a selection leaves behind for its reader: scores.json, scores.md and report.html.
+// What a selection leaves behind for its reader: scores.json, effects.csv, scores.md and report.html.
 
 #include <filesystem>
 #include <string>
@@ -22,7 +22,9 @@ struct ScoreReport {
 };
 
 // Writes into `dir`:
-//   scores.json  model::to_json(scores), and beside it what they were made of: settings, capabilities, probes, slots
+//   scores.json  model::to_json(scores), and beside it what they were made of: settings, capabilities, probes, slots;
+//                written last, so that its presence says that all is there
+//   effects.csv  a line a pair, head and role: clipped and unclipped effect (not for scores from a file)
 //   scores.md    the ranking of all heads, the probes, and what decided the places of the plan
 //   report.html  the same, self-contained, with heat maps [layer, head] on which the heads of the plan are framed
 // and returns the text for the terminal: the first heads of the ranking, the probes and the slots.

@@ -20,8 +20,9 @@ struct SelectionOptions {
   bool analyse = false;          // also write what the heads do
 };
 
-// Writes heads.yaml, scores.json, scores.md and report.html into `out`, and knockout.* and analysis.* if asked for.
-// Without a rule in the config: global_interp_c, the method's default. Returns what is to be printed (rank 0).
+// Writes heads.yaml, scores.json, effects.csv, scores.md and report.html into `out`, and knockout.* and analysis.* if
+// asked for. Without a rule in the config: global_interp_c, the method's default. Returns what is to be printed (rank
+// 0).
 std::string run_selection(const RunConfig& config, const io::HfModelDir& teacher, const model::LoadOptions& load,
                           const SelectionOptions& options, dist::Communicator& communicator);
 
