@@ -246,8 +246,7 @@ struct NiahBuilder::Impl {
     const std::string whose = end - begin == 1 ? "this sample" : "all " + std::to_string(end - begin) + " samples";
     return detail::concat(task_name(task), " at length ", length, " does not fit: sample ", unfit, " needs at least ",
                           prompt + budget, " tokens (prompt ", prompt, ", answer budget ", budget,
-                          "); shortest length for ", whose, ": ", shortest,
-                          "; --max-new sets another budget, --skip-unfit leaves such cells empty");
+                          "); shortest length for ", whose, ": ", shortest);
   }
 
   std::string context(const Draft& draft, NiahTask task, std::int64_t length, std::int64_t index,

@@ -139,7 +139,8 @@ void NiahRun::check_fit() {
     for (std::size_t column = 0; column < config_.lengths.size(); ++column) {
       const auto reason = builder_.unfit_reason(task, config_.lengths[column], config_.samples[column]);
       if (reason) {
-        HYDRA_REQUIRE(options_.skip_unfit, *reason);
+        HYDRA_REQUIRE(options_.skip_unfit, *reason,
+                      "; --max-new sets another budget, --skip-unfit leaves such cells empty");
         missing_[{task, config_.lengths[column]}] = *reason;
       }
     }

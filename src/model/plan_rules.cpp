@@ -48,7 +48,9 @@ PlanTask make_task(const HeadsConfig& heads, const Qwen3Config& config) {
   }
   for (const auto& pair : heads.always_keep) {
     HYDRA_REQUIRE(pair.size() == 2 && pair[0] >= 0 && pair[0] < config.layers && pair[1] >= 0 && pair[1] < config.heads,
-                  "heads.always_keep: expected pairs [layer, head] below [", config.layers, ", ", config.heads, "]");
+                  "heads.always_keep: found [", pair.empty() ? "" : detail::concat(pair[0]),
+                  pair.size() < 2 ? "" : detail::concat(", ", pair[1]), "], expected pairs [layer, head] below [",
+                  config.layers, ", ", config.heads, "]");
     task.kept.insert({pair[0], pair[1] / task.heads_per_unit});
   }
   HYDRA_REQUIRE(static_cast<std::int64_t>(task.kept.size()) <= task.budget, "heads.always_keep: keeps ",

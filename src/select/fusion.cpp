@@ -95,8 +95,8 @@ FusedScores fuse(const std::vector<ProbeEffects>& probes, const std::map<std::st
     fused.capabilities.push_back(std::move(capability.result));
   }
   HYDRA_REQUIRE(!fused.capabilities.empty(),
-                "select: no pair is left whose readout falls by select.min_margin: the teacher does not answer the "
-                "probes (select.probes, select.context)");
+                "select: no pair is left whose readout falls by select.min_margin, of a probe that keeps the share "
+                "select.min_kept of its pairs: the teacher does not answer the probes (select.probes, select.context)");
   HYDRA_REQUIRE(sum > 0, "select.weights: every capability that has pairs weighs 0; expected one above 0");
   for (at::Tensor* total : {&fused.score, &fused.effect, &fused.attribution}) {
     total->div_(sum);

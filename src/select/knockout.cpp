@@ -142,17 +142,19 @@ Knockout knockout_curves(const model::Model& teacher, const std::vector<LayerHea
   if (communicator.rank() == 0) {
     progress.emplace(metrics::ProgressOptions{.title = "knockout", .unit = "points", .total = total});
   }
-  for (std::int64_t i = communicator.rank(); i < total; i += communicator.size()) {
-    const auto& [name, order] = orders[i / points];
-    const std::int64_t count = knockout.counts[i % points];
-    const bool known = count == 0 && i >= points;  // nothing removed: the same for every order
-    if (!known) {
-      found[i] = accuracy(without_first(teacher, order, count), questions, tokenizer, context);
+  dist::run_together(communicator, [&] {
+    for (std::int64_t i = communicator.rank(); i < total; i += communicator.size()) {
+      const auto& [name, order] = orders[i / points];
+      const std::int64_t count = knockout.counts[i % points];
+      const bool known = count == 0 && i >= points;  // nothing removed: the same for every order
+      if (!known) {
+        found[i] = accuracy(without_first(teacher, order, count), questions, tokenizer, context);
+      }
+      if (progress) {
+        progress->update(i + 1, detail::concat(name, ", ", count, " heads removed"));
+      }
     }
-    if (progress) {
-      progress->update(i + 1, detail::concat(name, ", ", count, " heads removed"));
-    }
-  }
+  });
   if (progress) {
     progress->finish();
   }

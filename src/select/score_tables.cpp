@@ -93,7 +93,8 @@ std::string slots_text(const ScoreReport& report) {
         "the model must keep (select.general_file).");
   }
   for (const std::string& name : report.fused.left_out) {
-    text += detail::concat(" Capability ", name, " is left out: no pair of it reached select.min_margin.");
+    text += detail::concat(" Capability ", name,
+                           " is left out: none of its probes has pairs left (select.min_margin, select.min_kept).");
   }
   return text;
 }

@@ -85,8 +85,12 @@ TEST_F(SelectVerb, StoppedSelectionGoesOnToTheSameBytes) {
   EXPECT_FALSE(fs::exists(out("stopped") / "scores.json"));
   expect_refused(test::run_process(select("stopped", {"--set", "select.pairs=12", "--set", "select.metric=prob"})),
                  {"settings.json", "metric", "logit_diff", "prob"});
+  // Its work is not given up for another plan.
+  expect_refused(test::run_process(select("stopped", {"--scores", (out("whole") / "scores.json").string()})),
+                 {"stopped", "expected a new or empty directory"});
+  ASSERT_TRUE(fs::exists(pairs));
   ASSERT_EQ(test::run_process(select("stopped", more)).status, 0);
-  for (const char* name : {"scores.json", "heads.yaml", "scores.md", "report.html"}) {
+  for (const char* name : {"scores.json", "heads.yaml", "scores.md", "report.html", "effects.csv"}) {
     EXPECT_EQ(read_file(out("stopped") / name), read_file(out("whole") / name)) << name;
   }
 }
@@ -101,7 +105,7 @@ TEST_F(SelectVerb, TwoRanksGiveTheBytesOfOne) {
   ranks.insert(ranks.end(), verb.begin() + 1, verb.end());
   const auto result = test::run_process(ranks, one_thread);
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* name : {"scores.json", "heads.yaml", "report.html"}) {
+  for (const char* name : {"scores.json", "heads.yaml", "report.html", "effects.csv"}) {
     EXPECT_EQ(read_file(out("two") / name), read_file(out("one") / name)) << name;
   }
 }
@@ -129,6 +133,14 @@ TEST_F(SelectVerb, WrongRequestsAreRefusedAndLeaveNothing) {
   expect_refused(test::run_process(select("a", {"--set", "select.general_file=" + out("rows.jsonl").string()})),
                  {"rows.jsonl:1"});
   expect_refused(test::run_process(select("a", {"--set", "select.min_margin=1000"})), {"select.min_margin"});
+  expect_refused(test::run_process(select("a", {"--set", "select.weights={single: 0, multi: 0}"})),
+                 {"select.weights", "expected one above 0"});
+  expect_refused(test::run_process(select("a", {"--knockout", "--set", "select.knockout.counts=[25]"})),
+                 {"select.knockout.counts", "24 heads"});
+  // A tokenizer of a larger vocabulary than the model's.
+  fs::copy(fs::path(HYDRA_FIXTURES) / "qwen3-micro-untied", out("micro"));
+  fs::copy(fs::path(nano()) / "tokenizer.json", out("micro") / "tokenizer.json");
+  expect_refused(test::run_process(select("a", {}, out("micro").string())), {"tokenizer.json", "vocabulary size 517"});
   EXPECT_FALSE(fs::exists(out("a")));
   fs::create_directories(out("used"));
   std::ofstream(out("used") / "file") << "x";

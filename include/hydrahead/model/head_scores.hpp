@@ -30,8 +30,7 @@ std::vector<LayerHead> ranking(const HeadScores& scores);
 // The part of scores.json that plans are made from: {format: "hydrahead scores 1", teacher_sha256, method, layers,
 // heads, scores: [[{score, effect, attribution}, ...], ...]}; further keys of the file are for its readers. UserError:
 // not such a file, other shapes than the teacher's, values that are not finite, a score outside of [0, 1], another
-// teacher's hash
-// ("" skips that check).
+// teacher's hash ("" skips that check).
 HeadScores read_scores(const std::filesystem::path& file, const Qwen3Config& config, const std::string& teacher_sha256);
 Json to_json(const HeadScores& scores);
 
