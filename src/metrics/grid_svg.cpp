@@ -12,6 +12,11 @@
 namespace hydra::metrics {
 namespace {
 
+double value_at(const Grid& grid, int row, int column) {
+  return grid.values[static_cast<std::size_t>(row) * static_cast<std::size_t>(grid.columns) +
+                     static_cast<std::size_t>(column)];
+}
+
 constexpr int left = 52, top = 44, bottom = 62, right = 16, least_width = 260;
 constexpr std::size_t most_rects = 10000;
 constexpr int steps = 254;    // shades of the bitmap
@@ -54,7 +59,7 @@ std::string bitmap(const Grid& grid) {
   }
   for (int row = grid.rows - 1; row >= 0; --row) {
     for (int column = 0; column < grid.columns; ++column) {
-      const double value = grid.values[static_cast<std::size_t>(row * grid.columns + column)];
+      const double value = value_at(grid, row, column);
       const int shade = std::isfinite(value) ? static_cast<int>(std::lround(steps * place(grid, value))) : unknown;
       bytes.push_back(static_cast<char>(shade));
     }
@@ -82,7 +87,7 @@ std::string cells_svg(const Grid& grid, double size) {
   std::string svg;
   for (int row = 0; row < grid.rows; ++row) {
     for (int column = 0; column < grid.columns; ++column) {
-      const double value = grid.values[static_cast<std::size_t>(row * grid.columns + column)];
+      const double value = value_at(grid, row, column);
       const bool known = std::isfinite(value);
       const std::string tooltip =
           grid.tooltip ? grid.tooltip(row, column)

@@ -49,11 +49,10 @@ std::string heads_svg(const std::string& title, const at::Tensor& values, const 
   grid.diverging = values.min().item<double>() < 0;
   grid.low = grid.diverging ? -grid.high : 0;
   grid.framed = frames;
-  grid.tooltip = [all = grid.values, columns = grid.columns, frames](int row, int column) {
+  grid.tooltip = [values, frames](int row, int column) {
     const bool kept = std::find(frames.begin(), frames.end(), std::pair(row, column)) != frames.end();
     return detail::concat("layer ", row, " head ", column, ": ",
-                          number_text(all[static_cast<std::size_t>(row * columns + column)], "%.4f"),
-                          kept ? ", full attention" : "");
+                          number_text(values[row][column].item<double>(), "%.4f"), kept ? ", full attention" : "");
   };
   return metrics::grid_svg(grid);
 }
