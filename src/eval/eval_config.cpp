@@ -46,6 +46,15 @@ void describe(config::Binder& binder, PplConfig& value) {
                 .max = 1 << 24});
 }
 
+namespace {
+
+const std::vector<config::EnumName<EvalPoint>> phases = {{EvalPoint::convert, "convert"},
+                                                         {EvalPoint::align, "align"},
+                                                         {EvalPoint::distill, "distill"},
+                                                         {EvalPoint::long_context, "long_context"}};
+
+}  // namespace
+
 std::string phase_name(EvalPoint phase) {
   switch (phase) {
     case EvalPoint::convert: return "converted";
@@ -58,21 +67,11 @@ std::string phase_name(EvalPoint phase) {
 
 void describe(config::Binder& binder, BesideConfig& value) {
   binder.path("run", value.run, {"run_dir of a run that evaluated this phase with the same tasks."});
-  binder.choice("phase", value.phase,
-                {{EvalPoint::convert, "convert"},
-                 {EvalPoint::align, "align"},
-                 {EvalPoint::distill, "distill"},
-                 {EvalPoint::long_context, "long_context"}},
-                {"Which of its states."});
+  binder.choice("phase", value.phase, {phases[0], phases[1], phases[2], phases[3]}, {"Which of its states."});
 }
 
 void describe(config::Binder& binder, EvalConfig& value) {
-  binder.choices("after", value.after,
-                 {{EvalPoint::convert, "convert"},
-                  {EvalPoint::align, "align"},
-                  {EvalPoint::distill, "distill"},
-                  {EvalPoint::long_context, "long_context"}},
-                 {"Phases after which `train` evaluates."});
+  binder.choices("after", value.after, phases, {"Phases after which `train` evaluates."});
   binder.field("teacher", value.teacher, {"Also evaluate the teacher, before the first phase."});
   binder.optional_section("niah", value.niah, "Needle tasks (evaluation.md); `{}` for the defaults.");
   binder.optional_section("ppl", value.ppl, "Perplexity by position; `{}` for the defaults.");

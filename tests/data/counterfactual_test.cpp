@@ -5,14 +5,13 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "src/data/niah_text.hpp"
 #include "src/data/pair_tokens.hpp"
-#include "tests/support/prose.hpp"
+#include "tests/support/prose_corpora.hpp"
 #include "tests/support/small_tokenizer.hpp"
 #include "tests/support/tokenizers.hpp"
 
@@ -27,11 +26,7 @@ constexpr NiahTask default_tasks[] = {NiahTask::single_1, NiahTask::single_2, Ni
                                       NiahTask::multikey_2};
 
 const Corpora& corpora() {
-  static const Corpora loaded = [] {
-    const test::TempDir dir;
-    std::ofstream(dir.path() / "essay.txt") << test::make_prose(30000, 1);
-    return load_corpora(dir.path() / "essay.txt");
-  }();
+  static const Corpora loaded = test::prose_corpora(30000);
   return loaded;
 }
 

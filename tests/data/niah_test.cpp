@@ -4,14 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
 #include <thread>
 
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/json.hpp"
 #include "src/data/niah_text.hpp"
-#include "tests/support/prose.hpp"
+#include "tests/support/prose_corpora.hpp"
 #include "tests/support/temp_dir.hpp"
 #include "tests/support/tokenizers.hpp"
 
@@ -22,11 +21,7 @@ using test::nano_tokenizer;
 using test::qwen3_tokenizer;
 
 const Corpora& corpora() {
-  static const Corpora loaded = [] {
-    const test::TempDir dir;
-    std::ofstream(dir.path() / "essay.txt") << test::make_prose(30000, 1);
-    return load_corpora(dir.path() / "essay.txt");
-  }();
+  static const Corpora loaded = test::prose_corpora(30000);
   return loaded;
 }
 

@@ -13,7 +13,7 @@
 #include "hydrahead/ops/elementwise.hpp"
 #include "hydrahead/select/patching.hpp"
 #include "tests/support/messages.hpp"
-#include "tests/support/prose.hpp"
+#include "tests/support/prose_corpora.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace hydra::select {
@@ -30,11 +30,7 @@ const text::Tokenizer& tokenizer() {
 }
 
 const data::Corpora& corpora() {
-  static const data::Corpora loaded = [] {
-    const test::TempDir dir;
-    std::ofstream(dir.path() / "essay.txt") << test::make_prose(5000, 1);
-    return data::load_corpora(dir.path() / "essay.txt");
-  }();
+  static const data::Corpora loaded = test::prose_corpora(5000);
   return loaded;
 }
 
