@@ -9,7 +9,7 @@ again; after a signal or a time limit the same command goes on. Writes OUT/table
 
 Table file (JSON): config (path beside the file), select [key=value, ...] (the teacher's heads are scored first, with these settings),
 evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of: heads [[layer, head], ...] | rule + fa_ratio |
-teacher: true; set [key=value, ...]}].
+teacher: true; set [key=value, ...]}], vary (optional) {key, values}: every row but the teacher's once for each value of a config key.
 """
 import argparse
 import concurrent.futures
@@ -81,6 +81,21 @@ class Work:
         return self.config.parent / line.group(1)
 
 
+def rows_of(table):
+    """The table's rows, one for each value of `vary` where it is there."""
+    vary = table.get("vary")
+    if vary is None:
+        return table["rows"]
+    rows = []
+    for row in table["rows"]:
+        if row.get("teacher"):
+            rows.append(row)
+            continue
+        rows += [{**row, "label": f"{row['label']}, {value}", "series": row["label"], "value": value,
+                  "set": [*row.get("set", []), f"{vary['key']}={value}"]} for value in vary["values"]]
+    return rows
+
+
 def select(work):
     directory = work.options.out / "select"
     if "select" in work.table and not (directory / "scores.json").exists():
@@ -147,7 +162,8 @@ def result(work, row, seed):
     model, heads = model_directory(work, row, directory), None
     if model is not None and not row.get("teacher"):
         heads = json.loads((model / "config.json").read_text())["fa_heads"]
-    return {"label": row["label"], "seed": seed, "fa_heads": heads, "figures": figures, "cells": cells}
+    place = {key: row[key] for key in ("series", "value") if key in row}
+    return {"label": row["label"], **place, "seed": seed, "fa_heads": heads, "figures": figures, "cells": cells}
 
 
 def cell_text(values, digits):
@@ -186,7 +202,8 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     options.out, options.table = options.out.resolve(), options.table.resolve()
     work = Work(options, table)
-    rows = [row for row in table["rows"] if re.search(options.only, row["label"])]
+    every_row = rows_of(table)
+    rows = [row for row in every_row if re.search(options.only, row["label"])]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if options.seconds > 0:
@@ -205,7 +222,7 @@ def main():
                     print(failures[-1], file=sys.stderr, flush=True)
                 else:
                     print(f"{jobs[job]}: done after {job.result():.0f} s", flush=True)
-    write_table(work, table["rows"])
+    write_table(work, every_row)
     sys.stdout.flush()
     os._exit(1 if failures else 75 if stop.is_set() else 0)  # not waiting for the timer
 
