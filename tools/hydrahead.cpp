@@ -86,6 +86,7 @@ int run(CLI::App& app, int argc, char** argv, int& exit_status) {
 
 int main(int argc, char** argv) {
   using namespace hydra::tools;
+  hydra::install_stop_signals();  // first: a signal that comes before is a kill
   CLI::App app{"hydrahead: turns a Qwen3 checkpoint into a long-context hybrid of full and linear attention heads",
                "hydrahead"};
   app.set_version_flag("--version", version_text());
@@ -99,6 +100,5 @@ int main(int argc, char** argv) {
     std::cout << hydra::train::config_documentation();
   });
   hydra::dist::follow_launcher();
-  hydra::install_stop_signals();
   return run(app, argc, argv, exit_status);
 }

@@ -7,12 +7,15 @@
 #include <set>
 
 #include "hydrahead/base/error.hpp"
+#include "hydrahead/base/files.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/random.hpp"
+#include "hydrahead/base/sha256.hpp"
 #include "hydrahead/eval/evaluate.hpp"
 #include "hydrahead/eval/score.hpp"
 #include "hydrahead/metrics/progress.hpp"
 #include "hydrahead/model/zero_heads.hpp"
+#include "work_directory.hpp"
 
 namespace hydra::select {
 namespace {
@@ -95,6 +98,20 @@ model::Model without_first(const model::Model& teacher, const std::vector<LayerH
   return model::with_heads_zeroed(teacher, heads);
 }
 
+// What a point's accuracy depends on, beside its order and count.
+Json point_settings(Json identity, const std::vector<LayerHead>& ranking, const Questions& questions) {
+  identity["ranking_sha256"] = sha256_hex(Json(ranking).dump());
+  identity["samples_sha256"] = sha256_hex(Json{questions.prompts, questions.references, questions.budgets}.dump());
+  return identity;
+}
+
+fs::path point_file(const fs::path& dir, const std::string& order, std::int64_t count) {
+  std::string name = order;
+  std::replace(name.begin(), name.end(), ' ', '-');
+  std::erase(name, ',');
+  return dir / detail::concat(name, "-", count, ".json");
+}
+
 }  // namespace
 
 std::vector<std::int64_t> knockout_counts(const std::vector<std::int64_t>& asked, std::int64_t heads) {
@@ -116,9 +133,11 @@ std::vector<std::int64_t> knockout_counts(const std::vector<std::int64_t>& asked
 
 Knockout knockout_curves(const model::Model& teacher, const std::vector<LayerHead>& ranking,
                          const KnockoutConfig& config, std::int64_t context, const data::Corpora& corpora,
-                         const text::Tokenizer& tokenizer, dist::Communicator& communicator) {
+                         const text::Tokenizer& tokenizer, const fs::path& work_dir, const Json& identity,
+                         dist::Communicator& communicator) {
   require_ranking(ranking, teacher.config.base);
   const Questions questions = make_questions(config, context, corpora, tokenizer);
+  open_work_directory(work_dir, point_settings(identity, ranking, questions), communicator);
   Knockout knockout{.heads = static_cast<std::int64_t>(ranking.size()),
                     .context = context,
                     .samples = static_cast<std::int64_t>(questions.prompts.size()),
@@ -147,8 +166,13 @@ Knockout knockout_curves(const model::Model& teacher, const std::vector<LayerHea
       const auto& [name, order] = orders[i / points];
       const std::int64_t count = knockout.counts[i % points];
       const bool known = count == 0 && i >= points;  // nothing removed: the same for every order
-      if (!known) {
-        found[i] = accuracy(without_first(teacher, order, count), questions, tokenizer, context);
+      const fs::path file = point_file(work_dir, name, count);
+      if (!known && fs::exists(file)) {
+        found[i] = read_json_file(file.string()).get<double>();
+      } else if (!known) {
+        const double value = accuracy(without_first(teacher, order, count), questions, tokenizer, context);
+        write_file_atomic(file, Json(value).dump() + "\n");
+        found[i] = value;
       }
       if (progress) {
         progress->update(i + 1, detail::concat(name, ", ", count, " heads removed"));

@@ -5,25 +5,13 @@
 #include <algorithm>
 
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/base/files.hpp"
-#include "hydrahead/eval/record_store.hpp"
 #include "hydrahead/io/safetensors.hpp"
+#include "work_directory.hpp"
 
 namespace hydra::select {
 
 PairStore::PairStore(fs::path dir, const Json& settings, dist::Communicator& communicator) : dir_(std::move(dir)) {
-  const fs::path header = dir_ / "settings.json";
-  dist::run_together(communicator, [&] {
-    if (fs::exists(header)) {
-      eval::require_same_settings(read_json_file(header.string()), settings, header);
-    }
-  });
-  dist::run_together(communicator, [&] {
-    if (communicator.rank() == 0 && !fs::exists(header)) {
-      fs::create_directories(dir_);
-      write_file_atomic(header, settings.dump(1) + "\n");
-    }
-  });
+  open_work_directory(dir_, settings, communicator);
 }
 
 fs::path PairStore::file_of(const std::string& id) const {

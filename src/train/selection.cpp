@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <system_error>
 
+#include "hydrahead/base/directory_claim.hpp"
 #include "hydrahead/base/error.hpp"
-#include "hydrahead/base/files.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/sha256.hpp"
 #include "hydrahead/select/analysis.hpp"
@@ -108,13 +107,23 @@ std::vector<std::vector<std::int32_t>> texts_to_analyse(const Pairs& pairs) {
   return texts;
 }
 
+// Work that is kept until the selection is complete.
+fs::path pairs_of(const SelectionOptions& options) { return options.out / "pairs"; }
+fs::path points_of(const SelectionOptions& options) { return options.out / "knockout-points"; }
+
 void require_output(const SelectionOptions& options) {
   const fs::path& out = options.out;
   HYDRA_REQUIRE(!out.empty(), "--out: found nothing, expected a directory");
-  const bool stopped = fs::exists(out / "pairs" / "settings.json") && !fs::exists(out / "scores.json");
-  HYDRA_REQUIRE(!stopped || options.scores.empty(), out.string(),
+  const bool complete = fs::exists(out / "scores.json");
+  const bool scoring_stopped = !complete && fs::exists(pairs_of(options) / "settings.json");
+  const bool check_stopped = !complete && fs::exists(points_of(options) / "settings.json");
+  HYDRA_REQUIRE(!scoring_stopped || options.scores.empty(), out.string(),
                 ": holds a selection that was stopped; expected a new or empty directory for one from --scores");
-  HYDRA_REQUIRE(!fs::exists(out) || (fs::is_directory(out) && (fs::is_empty(out) || stopped)), out.string(),
+  HYDRA_REQUIRE(!check_stopped || scoring_stopped || !options.scores.empty(), out.string(),
+                ": holds a selection from --scores that was stopped; expected the same command, or a new or empty "
+                "directory");
+  HYDRA_REQUIRE(!fs::exists(out) || (fs::is_directory(out) && (fs::is_empty(out) || scoring_stopped || check_stopped)),
+                out.string(),
                 ": already holds something; expected a new or empty directory, or one of a selection that was stopped");
 }
 
@@ -134,6 +143,12 @@ std::map<std::string, double> weights_of(const select::CapabilityWeights& weight
   return {{"single", weights.single}, {"multi", weights.multi}, {"general", weights.general}};
 }
 
+void require_sender_paths(const select::SelectConfig& settings) {
+  const bool senders = settings.method == select::Method::interp && settings.sender_rounds > 0;
+  HYDRA_REQUIRE(!senders || !settings.sender_paths.empty(),
+                "select.sender_paths: found an empty list, expected q, k or v (or select.sender_rounds: 0)");
+}
+
 // What would only fail when all pairs are scored.
 void require_weight(const Pairs& pairs, const select::CapabilityWeights& weights) {
   const auto counts = [&, of = weights_of(weights)](const auto& pair) { return of.at(pair.capability) > 0; };
@@ -147,7 +162,7 @@ void score(select::ScoreReport& report, const select::SelectConfig& settings, co
            dist::Communicator& communicator) {
   log_memory(settings, pairs, teacher.config.base, teacher.compute_type);
   report.settings = pair_settings(settings, pairs, options.identity);
-  report.probes = select::score_heads(teacher, pairs, settings, options.out / "pairs", report.settings, communicator);
+  report.probes = select::score_heads(teacher, pairs, settings, pairs_of(options), report.settings, communicator);
   report.settings["threshold"] = settings.threshold;
   report.settings["sender_rounds"] = settings.sender_rounds;
   report.settings["min_kept"] = settings.min_kept;
@@ -155,9 +170,7 @@ void score(select::ScoreReport& report, const select::SelectConfig& settings, co
     report.fused = select::fuse(report.probes, weights_of(settings.weights), settings.threshold);
   } catch (const UserError&) {  // a refusal leaves nothing behind
     if (communicator.rank() == 0) {
-      fs::remove_all(options.out / "pairs");
-      std::error_code filled;  // something of the user's stands there too
-      fs::remove(options.out, filled);
+      fs::remove_all(pairs_of(options));
     }
     throw;
   }
@@ -175,7 +188,12 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
                 "conversion");
   const model::Qwen3Config& base = teacher_config.base;
   dist::run_together(communicator, [&] { require_output(options); });
-  communicator.barrier();  // every rank has looked before one writes
+  std::optional<DirectoryClaim> claim;
+  dist::run_together(communicator, [&] {  // every rank has looked before one writes
+    if (communicator.rank() == 0) {
+      claim.emplace(options.out);
+    }
+  });
   const model::HeadsConfig heads = requested_heads(config, base);
   const bool scored_before = !options.scores.empty();
   const std::string sha256 = dir.sha256();
@@ -200,6 +218,7 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
         select::make_pairs(settings, base.max_position, static_cast<std::uint64_t>(config.seed), corpora, tokenizer);
   }
   if (!scored_before) {
+    require_sender_paths(settings);
     require_weight(pairs, settings.weights);
   }
   std::optional<model::Model> teacher;
@@ -214,12 +233,11 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
   std::optional<select::Knockout> knockout;
   if (options.knockout) {
     knockout = select::knockout_curves(*teacher, model::ranking(report.scores), settings.knockout, context, corpora,
-                                       tokenizer, communicator);
+                                       tokenizer, points_of(options), options.identity, communicator);
   }
   if (communicator.rank() != 0) {
     return "";
   }
-  fs::create_directories(options.out);
   if (options.analyse) {
     const auto texts = texts_to_analyse(pairs);
     select::write_analysis(options.out, options.model_name, detail::concat(texts.size(), " probes"),
@@ -233,7 +251,8 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
   if (knockout) {
     text.append("\n").append(select::knockout_table(*knockout));
   }
-  fs::remove_all(options.out / "pairs");
+  fs::remove_all(pairs_of(options));
+  fs::remove_all(points_of(options));
   return text;
 }
 

@@ -39,6 +39,15 @@ class SelectVerb : public ::testing::Test {
     }
   }
 
+  // Waits until `there()`, at most a minute.
+  template <class There>
+  static bool wait_for(const There& there) {
+    for (int i = 0; i < 30000 && !there(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return there();
+  }
+
   const test::TempDir dir_;
 };
 
@@ -76,9 +85,9 @@ TEST_F(SelectVerb, StoppedSelectionGoesOnToTheSameBytes) {
   const test::TempDir scratch;
   const pid_t pid = test::start_process(select("stopped", more), {}, scratch.path());
   const fs::path pairs = out("stopped") / "pairs";
-  for (int i = 0; i < 30000 && !fs::exists(pairs / "niah_single_1-256-1.safetensors"); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  ASSERT_TRUE(wait_for([&] { return fs::exists(pairs / "niah_single_1-256-1.safetensors"); }));
+  // Nobody else writes there meanwhile.
+  expect_refused(test::run_process(select("stopped", more)), {"stopped", "another process"});
   ::kill(pid, SIGTERM);
   EXPECT_EQ(test::finish_process(pid, 120, scratch.path()).status, 75);
   ASSERT_TRUE(fs::exists(pairs));
@@ -93,6 +102,47 @@ TEST_F(SelectVerb, StoppedSelectionGoesOnToTheSameBytes) {
   for (const char* name : {"scores.json", "heads.yaml", "scores.md", "report.html", "effects.csv"}) {
     EXPECT_EQ(read_file(out("stopped") / name), read_file(out("whole") / name)) << name;
   }
+}
+
+// A knockout curve of scores that are there takes as long as all its points: they are kept as well.
+TEST_F(SelectVerb, StoppedCheckOfScoresGoesOnToTheSameBytes) {
+  ASSERT_EQ(test::run_process(select("scored")).status, 0);
+  const Arguments more{
+      "--scores", (out("scored") / "scores.json").string(), "--knockout", "--set", "select.knockout.samples=6",
+      "--set",    "select.knockout.tasks=[niah_single_1]"};
+  ASSERT_EQ(test::run_process(select("whole", more)).status, 0);
+  const test::TempDir scratch;
+  const pid_t pid = test::start_process(select("stopped", more), {}, scratch.path());
+  const fs::path points = out("stopped") / "knockout-points";
+  ASSERT_TRUE(wait_for([&] { return fs::exists(points / "score-order-1.json"); }));
+  ::kill(pid, SIGTERM);
+  EXPECT_EQ(test::finish_process(pid, 120, scratch.path()).status, 75);
+  ASSERT_TRUE(fs::exists(points / "score-order-1.json"));
+  expect_refused(test::run_process(select("stopped")), {"stopped", "from --scores", "expected the same command"});
+  ASSERT_EQ(test::run_process(select("stopped", more)).status, 0);
+  for (const char* name : {"knockout.json", "knockout.md", "knockout.svg", "heads.yaml", "scores.json"}) {
+    EXPECT_EQ(read_file(out("stopped") / name), read_file(out("whole") / name)) << name;
+  }
+  EXPECT_FALSE(fs::exists(points));
+}
+
+// From the first instruction of main on: before, a signal is a kill.
+TEST_F(SelectVerb, ASignalDuringTheStartIsAStop) {
+  const test::TempDir scratch;
+  const pid_t pid = test::start_process(select("early"), {}, scratch.path());
+  const auto catches_sigterm = [&] {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("SigCgt:")) {
+        return (std::stoull(line.substr(7), nullptr, 16) >> (SIGTERM - 1) & 1) != 0;
+      }
+    }
+    return false;
+  };
+  ASSERT_TRUE(wait_for(catches_sigterm));
+  ::kill(pid, SIGTERM);
+  EXPECT_EQ(test::finish_process(pid, 120, scratch.path()).status, 75);
+  EXPECT_EQ(test::run_process(select("early")).status, 0);
 }
 
 // With one thread each: sums of products on a CPU depend on the number of threads.
@@ -135,6 +185,7 @@ TEST_F(SelectVerb, WrongRequestsAreRefusedAndLeaveNothing) {
   expect_refused(test::run_process(select("a", {"--set", "select.min_margin=1000"})), {"select.min_margin"});
   expect_refused(test::run_process(select("a", {"--set", "select.weights={single: 0, multi: 0}"})),
                  {"select.weights", "expected one above 0"});
+  expect_refused(test::run_process(select("a", {"--set", "select.sender_paths=[]"})), {"select.sender_paths", "empty"});
   expect_refused(test::run_process(select("a", {"--knockout", "--set", "select.knockout.counts=[25]"})),
                  {"select.knockout.counts", "24 heads"});
   // A tokenizer of a larger vocabulary than the model's.
@@ -145,6 +196,7 @@ TEST_F(SelectVerb, WrongRequestsAreRefusedAndLeaveNothing) {
   fs::create_directories(out("used"));
   std::ofstream(out("used") / "file") << "x";
   expect_refused(test::run_process(select("used")), {"used", "expected a new or empty directory"});
+  expect_refused(test::run_process(select("used/file/out")), {"used/file/out", "cannot be made a directory"});
 }
 
 }  // namespace

@@ -52,15 +52,18 @@ class KnockoutTest : public ::testing::Test {
     config.random_orders = 2;
     return config;
   }
-  static Knockout measure(dist::Communicator& communicator) {
+  static Knockout measure(dist::Communicator& communicator, const fs::path& work,
+                          const KnockoutConfig& asked = config()) {
     static const data::Corpora corpora = words_only();
-    return knockout_curves(teacher(), ranking(), config(), 256, corpora, tokenizer(), communicator);
+    return knockout_curves(teacher(), ranking(), asked, 256, corpora, tokenizer(), work, {{"model", "nano"}},
+                           communicator);
   }
 };
 
 TEST_F(KnockoutTest, OneHeadCarriesRetrieval) {
   const auto solo = dist::make_solo_communicator();
-  const Knockout found = measure(*solo);
+  const test::TempDir dir;
+  const Knockout found = measure(*solo, dir.path());
   EXPECT_EQ(found.counts, (std::vector<std::int64_t>{0, 1, 24}));
   ASSERT_EQ(found.curves.size(), 4u);
   for (const KnockoutCurve& curve : found.curves) {
@@ -73,10 +76,11 @@ TEST_F(KnockoutTest, OneHeadCarriesRetrieval) {
 
 TEST_F(KnockoutTest, RanksShareThePoints) {
   const auto solo = dist::make_solo_communicator();
-  const Json expected = to_json(measure(*solo));
+  const test::TempDir dir;
+  const Json expected = to_json(measure(*solo, dir.path() / "one"));
   std::mutex mutex;
   dist::run_thread_ranks(3, [&](dist::Communicator& communicator) {
-    const Json found = to_json(measure(communicator));
+    const Json found = to_json(measure(communicator, dir.path() / "three"));
     const std::lock_guard lock(mutex);
     EXPECT_EQ(found, expected) << communicator.rank();
   });
@@ -86,7 +90,32 @@ TEST_F(KnockoutTest, TasksThatDoNotFitAreRefusedWhenNoneIsLeft) {
   const auto solo = dist::make_solo_communicator();
   KnockoutConfig short_context = config();
   short_context.tasks = {data::NiahTask::single_2};  // needs an essay
-  EXPECT_THROW(knockout_curves(teacher(), ranking(), short_context, 256, words_only(), tokenizer(), *solo), UserError);
+  const test::TempDir dir;
+  EXPECT_THROW(knockout_curves(teacher(), ranking(), short_context, 256, words_only(), tokenizer(), dir.path() / "work",
+                               {}, *solo),
+               UserError);
+  EXPECT_FALSE(fs::exists(dir.path() / "work"));
+}
+
+TEST_F(KnockoutTest, GoesOnFromThePointsThatAreThere) {
+  const auto solo = dist::make_solo_communicator();
+  const test::TempDir dir;
+  const Knockout whole = measure(*solo, dir.path());
+  const fs::path one = dir.path() / "random-order-seed-0-24.json";
+  ASSERT_TRUE(fs::exists(one));
+  write_file_atomic(one, "0.25\n");  // a value that no computation gives: it is read
+  fs::remove(dir.path() / "score-order-1.json");
+  const Knockout again = measure(*solo, dir.path());
+  EXPECT_EQ(again.curves[2].accuracy[2], 0.25);
+  EXPECT_EQ(again.curves[0].accuracy, whole.curves[0].accuracy);
+  KnockoutConfig others = config();
+  others.seed = 7;
+  try {
+    measure(*solo, dir.path(), others);
+    FAIL() << "points of other samples were taken";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("samples_sha256"), std::string::npos) << error.what();
+  }
 }
 
 TEST(Knockout, CountsAreAscendingAndWithinTheModel) {

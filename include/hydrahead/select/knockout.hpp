@@ -35,10 +35,13 @@ struct Knockout {
 std::vector<std::int64_t> knockout_counts(const std::vector<std::int64_t>& asked, std::int64_t heads);
 
 // ranking: every head of the teacher once, the most important first. Points are shared out over ranks; the result is
-// the same on each. Tasks that do not fit `context` are left out (none left: UserError). Throws Interrupted.
+// the same on each. Each point is on disk in `work_dir` at once, so that after Interrupted the same call goes on; a
+// directory of another `identity` (model and precision), ranking or samples is a UserError. Tasks that do not fit
+// `context` are left out (none left: UserError).
 Knockout knockout_curves(const model::Model& teacher, const std::vector<LayerHead>& ranking,
                          const KnockoutConfig& config, std::int64_t context, const data::Corpora& corpora,
-                         const text::Tokenizer& tokenizer, dist::Communicator& communicator);
+                         const text::Tokenizer& tokenizer, const std::filesystem::path& work_dir, const Json& identity,
+                         dist::Communicator& communicator);
 
 Json to_json(const Knockout& knockout);
 std::string knockout_table(const Knockout& knockout);  // Markdown

@@ -12,7 +12,7 @@
 namespace hydra::train {
 
 struct SelectionOptions {
-  std::filesystem::path out;     // new, or holding a selection that was stopped
+  std::filesystem::path out;     // new, empty, or of a selection that was stopped: claimed for the whole run
   std::filesystem::path scores;  // scores.json of an earlier selection: nothing is scored again
   std::string model_name;        // in reports
   Json identity;                 // of model and precision: a stopped selection goes on only with the same
