@@ -19,7 +19,9 @@ struct ScanReverseShared {
   static constexpr int kFactor = 2 * kTileBytes;  // R, P
   static constexpr int kFactors = kStages * kStage;
   static constexpr int kStaging = kFactors + 2 * kFactor;
-  static constexpr int kStagingWarp = kMode == ReverseMode::summary ? 0 : 16 * kSize * 2;
+  static constexpr int kStagingWarp = kMode == ReverseMode::summary ? 0
+                                      : 16 * kSize * 2 > 64 * 32    ? 16 * kSize * 2
+                                                                    : 64 * 32;
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;
@@ -57,7 +59,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
   };
   const ScanBarriers<kStages> barriers{base + Shared::kBarriers};
   if (threadIdx.x == 0) {
-    barriers.init(kProducerThreads + 32, (kGroups + 1) * 4, kGroups * 4);  // copies of all its threads, gates of a warp
+    barriers.init((kGroups + 1) * 4, kGroups * 4);
   }
   clear_tiles(base + Shared::kFactors, 2 * Shared::kFactor, Shared::kThreads);  // above the diagonal they stay zero
   __syncthreads();
@@ -82,7 +84,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
                              p.d_output.row_stride, rows, thread);
     barrier_arrive_after_copies(barriers.full(stage));
     if (warp == 0) {
-      write_gates(gates_of(stage), gates);
+      write_gates(*reinterpret_cast<ChunkGates*>(memory + (gates_of(stage) - shared_address(memory))), gates);
       barrier_arrive(barriers.full(stage));
     }
   };
@@ -132,7 +134,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       if constexpr (kGradients) {
         auto* to = static_cast<char*>(p.d_states) +
                    (((range.first_slot + c) * heads + head) * kSize + value + warp * 16) * kSize * 2;
-        write_operand_rows<kSize>(operand, to, kSize * 2, staging);
+        write_operand_rows<kSize>(operand, to, staging);
       }
       // The part of dS that does not wait for the chain: gamma_C dS' + (scale gamma dO)^T Q.
       const float decay = load_shared_float(gates + static_cast<std::uint32_t>(offsetof(ChunkGates, gamma)) + 63 * 4);
@@ -215,7 +217,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       if constexpr (kGradients) {
         auto* to = static_cast<char*>(p.dv.data) +
                    ((range.first_row + c * 64) * p.dv.row_stride + head * p.dv.head_stride + value + warp * 16) * 2;
-        write_transposed<kWgmma>(du, to, p.dv.row_stride, range.length - c * 64, o_tile, warp);
+        write_transposed<kWgmma>(du, to, p.dv.row_stride, range.length - c * 64, staging);
       }
       wait_products<kWgmma, 0>();
       pin(ds);
