@@ -37,9 +37,12 @@ def read(argument):
         refuse(f"{path}: {error}")
     if not isinstance(report, dict) or report.get("format") != "hydrahead scores 1":
         refuse(f"{path}: expected the format 'hydrahead scores 1'")
-    heads = {(layer, head): tuple(float(x.get(key) or 0) for key in ("score", "effect", "attribution"))
-             for layer, row in enumerate(report["scores"]) for head, x in enumerate(row)}
-    return label or str(path), report["teacher_sha256"], heads
+    try:
+        heads = {(layer, head): tuple(float(x.get(key) or 0) for key in ("score", "effect", "attribution"))
+                 for layer, row in enumerate(report["scores"]) for head, x in enumerate(row)}
+        return label or path, report["teacher_sha256"], heads
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        refuse(f"{path}: not as 'hydrahead select' writes it: {error!r}")
 
 
 def mean_ranks(values):
@@ -94,7 +97,10 @@ def main():
         cells = ["–" if row[c] is None else f"{row[c]:.2f}" for c in columns]
         print(f"| {row['a']} | {row['b']} | " + " | ".join(cells) + " |")
     if options.out:
-        options.out.write_text(json.dumps({"pairs": rows, "mean": mean}, indent=1) + "\n", encoding="utf-8")
+        try:
+            options.out.write_text(json.dumps({"pairs": rows, "mean": mean}, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            refuse(f"--out: {error}")
 
 
 if __name__ == "__main__":
