@@ -10,6 +10,7 @@ the same as JSON. A file that is no scores.json, or of another teacher, is refus
 import argparse
 import itertools
 import json
+import math
 import pathlib
 import statistics
 import sys
@@ -30,7 +31,7 @@ def refuse(message):
 
 def read(argument):
     """(label, teacher, {(layer, head): (score, effect, attribution)})"""
-    label, _, path = argument.rpartition("=")
+    label, _, path = ("", "", argument) if pathlib.Path(argument).is_file() else argument.rpartition("=")
     try:
         report = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -38,10 +39,12 @@ def read(argument):
     if not isinstance(report, dict) or report.get("format") != "hydrahead scores 1":
         refuse(f"{path}: expected the format 'hydrahead scores 1'")
     try:
-        heads = {(layer, head): tuple(float(x.get(key) or 0) for key in ("score", "effect", "attribution"))
+        heads = {(layer, head): tuple(float(x[key]) for key in ("score", "effect", "attribution"))
                  for layer, row in enumerate(report["scores"]) for head, x in enumerate(row)}
+        if not all(math.isfinite(value) for values in heads.values() for value in values):
+            raise ValueError("a value is not finite")
         return label or path, report["teacher_sha256"], heads
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         refuse(f"{path}: not as 'hydrahead select' writes it: {error!r}")
 
 
