@@ -3,13 +3,14 @@
 
     tools/experiments/head_choice.py tools/experiments/nano.json --out runs/heads-nano [--jobs N] [--only REGEX]
 
-A table file names the base config, the evaluations and the rows; every row is a head plan with a recipe and seeds, and every seed is
-a run of `hydrahead train` and `eval` in a directory of its own. Only the standard library is used. Runs that are done are not done
-again; after a signal or a time limit the same command goes on. Writes OUT/table.md and OUT/table.json of what is there.
+A table file names the base config, the evaluations and the rows; every row is a head plan with a recipe and seeds, and every
+seed is a run of `hydrahead train` and `eval` in a directory of its own. Only the standard library is used. Runs that are done are
+not done again; after a signal or a time limit the same command goes on. Writes OUT/table.md and OUT/table.json of what is there.
 
-Table file (JSON): config (path beside the file), select [key=value, ...] (the teacher's heads are scored first, with these settings),
-evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of: heads [[layer, head], ...] | rule + fa_ratio |
-teacher: true; set [key=value, ...]}], vary (optional) {key, values}: every row but the teacher's once for each value of a config key.
+Table file (JSON): config (path beside the file), select [key=value, ...] (the teacher's heads are scored first, with these
+settings), evals {name: {verb: niah | ppl, and its options}}, rows [{label, seeds, and one of: heads [[layer, head], ...] | rule +
+fa_ratio | teacher: true; method (a select.method of the row's own); set [key=value, ...]}], vary (optional) {key, values}: every
+row but the teacher's once for each value of a config key.
 """
 import argparse
 import concurrent.futures
@@ -96,11 +97,19 @@ def rows_of(table):
     return rows
 
 
-def select(work):
-    directory = work.options.out / "select"
-    if "select" in work.table and not (directory / "scores.json").exists():
-        work.hydrahead(work.options.out, "select", "--model", work.teacher(), "--out", directory,
-                       overrides=work.table["select"])
+def scores_directory(work, row):
+    return work.options.out / ("select-" + row["method"] if "method" in row else "select")
+
+
+def select(work, rows):
+    if "select" not in work.table:
+        return
+    for row in rows:
+        directory = scores_directory(work, row)
+        if not row.get("teacher") and not (directory / "scores.json").exists():
+            method = [f"select.method={row['method']}"] if "method" in row else []
+            work.hydrahead(work.options.out, "select", "--model", work.teacher(), "--out", directory,
+                           overrides=work.table["select"] + method)
 
 
 def run_directory(options, row, seed):
@@ -113,7 +122,7 @@ def plan_overrides(work, row, directory):
         lists = [sorted(h for layer, h in row["heads"] if layer == index) for index in range(layers)]
         (directory / "heads.yaml").write_text(f"version: 1\nrule: list\nheads: {json.dumps(lists)}\n")
         return [f"heads.plan={directory / 'heads.yaml'}"]
-    scores = [f"heads.scores={work.options.out / 'select' / 'scores.json'}"] if "select" in work.table else []
+    scores = [f"heads.scores={scores_directory(work, row) / 'scores.json'}"] if "select" in work.table else []
     return [f"heads.rule={row['rule']}", f"heads.fa_ratio={row['fa_ratio']}", *scores]
 
 
@@ -210,7 +219,7 @@ def main():
         threading.Timer(options.seconds, stop.set).start()
     failures = []
     if not options.table_only:
-        select(work)
+        select(work, rows)
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             jobs = {pool.submit(run, work, row, seed): f"{row['label']}, seed {seed}"
                     for row in rows for seed in row.get("seeds", [0])}
