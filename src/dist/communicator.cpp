@@ -109,6 +109,17 @@ void run_together(Communicator& communicator, const std::function<void()>& actio
   }
 }
 
+std::unique_ptr<DirectoryClaim> claim_for_job(Communicator& communicator, const std::filesystem::path& directory) {
+  std::unique_ptr<DirectoryClaim> claim;
+  communicator.barrier();
+  run_together(communicator, [&] {
+    if (communicator.rank() == 0) {
+      claim = std::make_unique<DirectoryClaim>(directory);
+    }
+  });
+  return claim;
+}
+
 void require_same_on_all_ranks(Communicator& communicator, const std::string& what, const std::string& text) {
   const std::vector<std::string> all = gather_texts(communicator, sha256_hex(text));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

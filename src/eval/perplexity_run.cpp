@@ -60,6 +60,7 @@ std::string run_perplexity(const PplRun& run, const std::vector<data::Row>& rows
   }
   HYDRA_REQUIRE(!fs::exists(run.out) || fs::is_empty(run.out), run.out.string(),
                 ": holds files but no ppl.json; expected a new or empty directory");
+  const auto claim = dist::claim_for_job(communicator, run.out);
   const model::Model model = load();
   if (!run.log_scale_a.empty()) {  // first, as it may be refused
     results = sweep_log_scale(run.name, model, rows, run.options, run.log_scale_a, communicator);
@@ -77,7 +78,6 @@ std::string run_perplexity(const PplRun& run, const std::vector<data::Row>& rows
     table.append("\nlowest loss: ").append(best->name).append("\n");
   }
   if (communicator.rank() == 0) {
-    fs::create_directories(run.out);
     write_file_atomic(run.out / "ppl.md", "# Perplexity: " + run.name + "\n\nLoss in nats a token.\n\n" + table);
     write_file_atomic(run.out / "ppl.svg", chart(results));
     write_file_atomic(run.out / "run.json", run.run_info.dump(1) + "\n");

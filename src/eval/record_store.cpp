@@ -73,13 +73,9 @@ std::vector<const SampleRecord*> in_order(const std::map<std::string, SampleReco
 std::map<std::string, SampleRecord> load_records(const fs::path& dir, const Json& settings,
                                                  dist::Communicator& communicator) {
   const fs::path merged = dir / merged_name;
-  std::vector<fs::path> parts;
-  if (fs::exists(dir)) {
-    HYDRA_REQUIRE(fs::is_directory(dir), dir.string(), ": found a file, expected a directory for the results");
-    parts = rank_files(dir);
-    HYDRA_REQUIRE(fs::exists(merged) || !parts.empty() || fs::is_empty(dir), dir.string(), ": holds files but no ",
-                  merged_name, " of an evaluation; expected a new or empty directory");
-  }
+  std::vector<fs::path> parts = rank_files(dir);
+  HYDRA_REQUIRE(fs::exists(merged) || !parts.empty() || fs::is_empty(dir), dir.string(), ": holds files but no ",
+                merged_name, " of an evaluation; expected a new or empty directory");
   bool rewrite = !parts.empty() || !fs::exists(merged);
   if (fs::exists(merged)) {
     parts.insert(parts.begin(), merged);
@@ -99,7 +95,6 @@ std::map<std::string, SampleRecord> load_records(const fs::path& dir, const Json
     for (const SampleRecord* record : in_order(records)) {
       text += to_json(*record).dump() + "\n";
     }
-    fs::create_directories(dir);
     write_file_atomic(merged, text);
     for (const fs::path& part : rank_files(dir)) {
       fs::remove(part);
@@ -137,6 +132,7 @@ RecordStore::RecordStore(fs::path dir, Json settings, dist::Communicator& commun
       settings_(std::move(settings)),
       communicator_(communicator),
       new_dir_(!fs::exists(dir_)),
+      claim_(dist::claim_for_job(communicator_, dir_)),
       done_(load_records(dir_, settings_, communicator_)),
       empty_(done_.empty()) {
   const bool alone = communicator_.size() == 1;

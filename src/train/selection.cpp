@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 
-#include "hydrahead/base/directory_claim.hpp"
 #include "hydrahead/base/error.hpp"
 #include "hydrahead/base/log.hpp"
 #include "hydrahead/base/sha256.hpp"
@@ -188,12 +187,7 @@ std::string run_selection(const RunConfig& config, const io::HfModelDir& dir, co
                 "conversion");
   const model::Qwen3Config& base = teacher_config.base;
   dist::run_together(communicator, [&] { require_output(options); });
-  std::optional<DirectoryClaim> claim;
-  dist::run_together(communicator, [&] {  // every rank has looked before one writes
-    if (communicator.rank() == 0) {
-      claim.emplace(options.out);
-    }
-  });
+  const auto claim = dist::claim_for_job(communicator, options.out);
   const model::HeadsConfig heads = requested_heads(config, base);
   const bool scored_before = !options.scores.empty();
   const std::string sha256 = dir.sha256();

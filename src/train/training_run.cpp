@@ -49,6 +49,7 @@ class TrainingRun {
   std::string run() {
     check_run_directory(config_, options_.resume, options_.only_stage);
     progress_ = find_progress(config_, options_, directory_, stages_);
+    claim_ = dist::claim_for_job(communicator_, directory_.root);
     prepare();
     begin();
     evaluation_->evaluate("teacher", config_.teacher);
@@ -153,7 +154,6 @@ class TrainingRun {
   // Makes the directory a run's, tidies up after interrupted saves, and converts the teacher if that is not done.
   void begin() {
     on_first_rank([&] {
-      fs::create_directories(directory_.root);
       write_file_atomic(directory_.config_file(), resolved_yaml(config_));
       for (const StageProgress& next : progress_) {
         const std::int64_t step = next.checkpoint ? next.checkpoint->state.step : 0;
@@ -166,8 +166,6 @@ class TrainingRun {
           run_conversion(config_, directory_.converted());
         } catch (...) {  // nothing was made: the directory is no run yet
           fs::remove(directory_.config_file());
-          std::error_code not_empty;
-          fs::remove(directory_.root, not_empty);
           throw;
         }
       }
@@ -316,6 +314,7 @@ class TrainingRun {
   dist::Communicator& communicator_;
   at::Device device_;
   RunDirectory directory_;
+  std::unique_ptr<DirectoryClaim> claim_;  // removes the directory again if nothing was made in it
   at::ScalarType compute_type_;
   text::Tokenizer tokenizer_;
   model::ModelConfig hybrid_config_, teacher_config_;

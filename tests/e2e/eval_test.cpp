@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "hydrahead/base/directory_claim.hpp"
 #include "hydrahead/base/files.hpp"
 #include "hydrahead/base/json.hpp"
 #include "tests/support/hybrid_nano.hpp"
@@ -173,6 +174,12 @@ TEST_F(EvalVerb, RefusalsNameTheItemAndLeaveNothing) {
   refused(niah("x", small, (root() / "model").string()), "not finite");
   EXPECT_FALSE(fs::exists(out("x")));
   refused(niah("essay.txt/x", small), "essay.txt/x");
+  refused(niah("essay.txt", small), "essay.txt");
+  const DirectoryClaim claim(out("taken"));  // as another process that writes there
+  refused(niah("taken", small), "taken: another process");
+  refused({HYDRA_BINARY, "eval", "ppl", "--model", nano(), "--out", out("taken").string(), "--data",
+           (root() / "essay.txt").string(), "--tokens", "200", "--context", "64"},
+          "taken: another process");
 }
 
 // Scores near zero are plotted as zeros; the answers are noise of an untrained model.

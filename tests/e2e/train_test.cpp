@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "hydrahead/base/directory_claim.hpp"
 #include "hydrahead/base/json.hpp"
 #include "hydrahead/base/random.hpp"
 #include "hydrahead/checkpoint/retention.hpp"
@@ -110,6 +111,12 @@ TEST_F(TrainVerb, DirectoryRulesAndDryRun) {
   EXPECT_NE(changed.err.find("stages.align.lr.peak"), std::string::npos) << changed.err;
 
   // The next stage as a command of its own, with settings that may still change; then the rest.
+  {
+    const DirectoryClaim claim(run_dir());  // as another process that trains there
+    const test::ProcessResult taken = train({"--stage", "distill", "--set", "stages.distill.ce_weight=0.2"});
+    EXPECT_EQ(taken.status, 2);
+    EXPECT_NE(taken.err.find("run: another process"), std::string::npos) << taken.err;
+  }
   const test::ProcessResult second = train({"--stage", "distill", "--set", "stages.distill.ce_weight=0.2"});
   EXPECT_EQ(second.status, 0) << second.err;
   EXPECT_NE(second.err.find("fresh optimizer"), std::string::npos) << second.err;

@@ -5,10 +5,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "hydrahead/base/directory_claim.hpp"
 
 namespace hydra::dist {
 
@@ -48,6 +51,9 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
 // Runs `action` on every rank. If it throws on some rank, all ranks throw: the others an exception of the same kind
 // that names the rank.
 void run_together(Communicator& communicator, const std::function<void()>& action);
+// Rank 0 holds the claim of a job's directory, the other ranks null; a refusal is one of all ranks. Nothing is made
+// before every rank is here, so that each may look first.
+std::unique_ptr<DirectoryClaim> claim_for_job(Communicator& communicator, const std::filesystem::path& directory);
 // Throws on every rank if the text differs between ranks, naming `what` and a rank that differs.
 void require_same_on_all_ranks(Communicator& communicator, const std::string& what, const std::string& text);
 

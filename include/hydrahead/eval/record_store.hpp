@@ -44,7 +44,8 @@ void require_same_settings(const Json& found, const Json& expected, const std::f
 class RecordStore {
  public:
   // Reads what is there, drops a torn last line, merges the files of an earlier run's ranks. UserError: other settings
-  // (each differing key is named), a line that is no record, a used directory without records.
+  // (each differing key is named), a line that is no record, a used directory without records, one that another process
+  // writes.
   RecordStore(std::filesystem::path dir, Json settings, dist::Communicator& communicator);
   RecordStore(const RecordStore&) = delete;
   RecordStore& operator=(const RecordStore&) = delete;
@@ -62,6 +63,7 @@ class RecordStore {
   Json settings_;
   dist::Communicator& communicator_;
   bool new_dir_;
+  std::unique_ptr<DirectoryClaim> claim_;
   std::map<std::string, SampleRecord> done_;
   bool empty_;
   std::filesystem::path own_path_;
