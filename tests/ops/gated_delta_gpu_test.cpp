@@ -114,6 +114,23 @@ TEST_P(GatedDeltaKernels, LongSequences) {
   expect_right(make({40000}, 128, 3, 1, 1));
 }
 
+TEST_P(GatedDeltaKernels, SummariesOfPartsJoinToTheWholeSequence) {
+  for (const std::int64_t size : {64, 128}) {
+    SCOPED_TRACE(size);
+    const auto p = test::stored(make({4097}, size, 5, 2, 4), GetParam().type);
+    const test::ForcedPath forced(GetParam().path);
+    auto state = p.c.x[5];
+    for (const auto& [first, rows] : {std::pair(0, 1500), std::pair(1500, 2597)}) {
+      const auto part = [&, first = first, rows = rows](int i) { return p.c.x[i].narrow(0, first, rows); };
+      const auto summary =
+          ops::gated_delta_summary(part(1), part(2), part(3), part(4), ops::make_sequences({rows}, at::kCUDA));
+      state = at::matmul(state, summary.transition) + summary.state;
+    }
+    const auto right = test::reference(p).final_state;
+    EXPECT_LE((state - right).norm().item<double>() / right.norm().item<double>(), 5e-3);
+  }
+}
+
 TEST_P(GatedDeltaKernels, PackedSequencesOfUnequalLengths) {
   for (const std::int64_t size : {64, 128}) {
     SCOPED_TRACE(size);

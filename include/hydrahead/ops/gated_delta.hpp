@@ -44,4 +44,16 @@ GatedDeltaOutput gated_delta_step(const at::Tensor& q, const at::Tensor& k, cons
                                   const at::Tensor& beta, double scale, const Sequences& sequences,
                                   const at::Tensor& initial_state);
 
+// What a part of a sequence does to any state before it, for parts on several GPUs (kernels.md section 4):
+// S_end = S_start transition + state, by row vectors of V-first states.
+struct GatedDeltaSummary {
+  at::Tensor state;       // [S, H, V, K] fp32 (fp64 for fp64 inputs): the final state from zero
+  at::Tensor transition;  // [S, H, K, K]: row r is the final state from the r-th unit vector, with v = 0
+  at::Tensor log_decay;   // [S, H]: sum of g; the transition's norm is at most its exponential if beta is at most 2
+};
+
+// Arguments as for gated_delta; no autograd. Two passes of the scan.
+GatedDeltaSummary gated_delta_summary(const at::Tensor& k, const at::Tensor& v, const at::Tensor& g,
+                                      const at::Tensor& beta, const Sequences& sequences);
+
 }  // namespace hydra::ops
