@@ -49,7 +49,7 @@ TEST(HeadOutputKernel, EveryOptionAndHeadSize) {
 TEST(HeadOutputKernel, OneRowToManyMoreThanTheDeviceHolds) {
   HYDRA_NEEDS_CUDA();
   at::manual_seed(2);
-  for (const std::int64_t rows : {1, 7, 1000, 100003}) {
+  for (const std::int64_t rows : {1, 7, 1000, 20011}) {
     for (const std::int64_t size : {64, 128, 80}) {
       for (const CaseGate gate : {CaseGate::elementwise, CaseGate::headwise}) {
         HeadOutputCase c;
