@@ -12,7 +12,7 @@ constexpr int kInverseRow = 20;                                 // floats a row 
 constexpr int kInverseScratchBytes = 4 * 16 * kInverseRow * 4;  // fp32 diagonal blocks, one a warp
 
 // Columns of the inverses of the two 8 x 8 blocks on the diagonal of a 16 x 16 block, by lanes 0-7 and 8-15 (the others
-// repeat them): x_i = [i = column] - sum over j < i of L_ij x_j. Rows are read in two batches: one by one,
+// repeat them): x_i = [i = column] - sum over j < i of L_ij x_j. All rows are read before they are used: one by one,
 // the latency of shared memory would be most of the time.
 __device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, int lane) {
   const int half = (lane >> 3) & 1;
@@ -25,30 +25,21 @@ __device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, i
     left[r - 1] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z), __uint_as_float(four.w)};
   }
 #pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    v[r] = r == (lane & 7) ? 1.0F : 0.0F;
-  }
-  const auto eliminate = [&](int r, const float4& row, int j) {
-    const float l = (j & 3) == 0 ? row.x : (j & 3) == 1 ? row.y : (j & 3) == 2 ? row.z : row.w;
-    v[r] -= l * v[j];
-  };
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-#pragma unroll
-    for (int r = j + 1; r < 8; ++r) {
-      eliminate(r, left[r - 1], j);
-    }
-  }
-#pragma unroll
   for (int r = 5; r < 8; ++r) {
     const auto four = load_shared_16(first + static_cast<std::uint32_t>((r * kInverseRow + 4) * 4));
     right[r - 5] = {__uint_as_float(four.x), __uint_as_float(four.y), __uint_as_float(four.z), __uint_as_float(four.w)};
   }
 #pragma unroll
-  for (int j = 4; j < 7; ++j) {
+  for (int r = 0; r < 8; ++r) {
+    v[r] = r == (lane & 7) ? 1.0F : 0.0F;
+  }
+#pragma unroll
+  for (int j = 0; j < 7; ++j) {
 #pragma unroll
     for (int r = j + 1; r < 8; ++r) {
-      eliminate(r, right[r - 5], j);
+      const float4& row = j < 4 ? left[r - 1] : right[r - 5];
+      const float l = (j & 3) == 0 ? row.x : (j & 3) == 1 ? row.y : (j & 3) == 2 ? row.z : row.w;
+      v[r] -= l * v[j];
     }
   }
 }
@@ -58,9 +49,8 @@ __device__ __forceinline__ void substitute(float (&v)[8], std::uint32_t block, i
 // Each warp may read its own rows after __syncwarp; others' need a barrier. Barriers barrier_id, barrier_id + 1 are
 // used.
 __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::uint32_t x, std::uint32_t scratch,
-                                                  int barrier_id) {
-  const int warp = recomputed(static_cast<int>(threadIdx.x / 32 % 4));
-  const int lane = static_cast<int>(lane_here());
+                                                  int warp, int barrier_id) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const int g = lane >> 2;
   const int t = lane & 3;
   named_barrier(barrier_id, 128);  // nobody reads the previous inverse any more
@@ -121,10 +111,6 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
     a[2] = packed[n + 1][0];
     a[3] = packed[n + 1][1];
   };
-  // Rows 16 warp... and columns 16 step... of X (load_operand would keep addresses that follow from the lane).
-  const auto inverse_operand = [&](std::uint32_t(&a)[4], int step) {
-    load_matrices(a, tile_address(x, warp * 16 + (lane & 15), step * 2 + (lane >> 4)));
-  };
   // d[0..1] += A X[rows 16 k..., columns 16 n...] for 16 columns
   const auto times_block = [&](float(&d0)[4], float(&d1)[4], const std::uint32_t(&a)[4], int row, int piece) {
     std::uint32_t b[4];
@@ -151,7 +137,7 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
     }
     float y[2][4] = {};
     times_block(y[0], y[1], a, (warp - 1) * 16, (warp - 1) * 2);
-    inverse_operand(a, warp);
+    load_operand(a, x, warp, warp);
     float z[2][4] = {};
     times_result(z[0], a, y[0]);
     times_result(z[1], a, y[1]);
@@ -178,20 +164,17 @@ __device__ __forceinline__ void invert_unit_lower(const float (&l)[8][4], std::u
       }
     }
     named_barrier(barrier_id + 1, 64);
+    float z[4][4] = {};
     if (warp == 3) {
-      inverse_operand(a0, 2);
+      load_operand(a0, x, 3, 2);
+      times_block(z[0], z[1], a0, 0, 4);
+      times_block(z[2], z[3], a0, 0, 6);
     }
-    inverse_operand(a1, warp);
+    load_operand(a1, x, warp, warp);
 #pragma unroll
-    for (int n = 0; n < 4; n += 2) {
-      float z[2][4] = {};
-      if (warp == 3) {
-        times_block(z[0], z[1], a0, 0, 4 + n);
-      }
-      times_result(z[0], a1, y[n]);
-      times_result(z[1], a1, y[n + 1]);
-      store_negative(z[0], n);
-      store_negative(z[1], n + 1);
+    for (int n = 0; n < 4; ++n) {
+      times_result(z[n], a1, y[n]);
+      store_negative(z[n], n);
     }
   }
 }

@@ -1,8 +1,6 @@
 #pragma once
 // The producer of the chunk kernels: rows of one chunk and head from global memory into tiles, and its gates.
 
-#include <cstddef>
-
 #include "kernels/gated_delta/params.h"
 #include "kernels/gated_delta/products.cuh"
 
@@ -63,8 +61,7 @@ __device__ __forceinline__ GateValues read_gates(const float* g, const float* be
   }
   return v;
 }
-// `gates`: the shared-memory address of a ChunkGates.
-__device__ __forceinline__ void write_gates(std::uint32_t gates, const GateValues& v) {
+__device__ __forceinline__ void write_gates(ChunkGates& gates, const GateValues& v) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   float sum = v.g[0] + v.g[1];
 #pragma unroll
@@ -73,14 +70,14 @@ __device__ __forceinline__ void write_gates(std::uint32_t gates, const GateValue
     sum += lane >= step ? before : 0.0F;
   }
   const float last = __shfl_sync(0xffffffffU, sum, 31);
-  const float2 total{sum - v.g[1], sum};
-  const auto store = [&](std::size_t field, float2 pair) {
-    store_shared_float2(gates + static_cast<std::uint32_t>(field) + static_cast<std::uint32_t>(lane * 8), pair);
-  };
-  store(offsetof(ChunkGates, total), total);
-  store(offsetof(ChunkGates, gamma), {exp2_fast(total.x), exp2_fast(total.y)});
-  store(offsetof(ChunkGates, rest), {exp2_fast(last - total.x), exp2_fast(last - total.y)});
-  store(offsetof(ChunkGates, beta), {v.beta[0], v.beta[1]});
+  const float total[2] = {sum - v.g[1], sum};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    gates.total[2 * lane + i] = total[i];
+    gates.gamma[2 * lane + i] = exp2_fast(total[i]);
+    gates.rest[2 * lane + i] = exp2_fast(last - total[i]);
+    gates.beta[2 * lane + i] = v.beta[i];
+  }
 }
 
 }  // namespace hydra::kernels

@@ -111,7 +111,7 @@ __device__ __forceinline__ void load_chunks(const GradientsParams& p, char* memo
     }
     barrier_arrive_after_copies(barriers.keys_full(stage));
     if (warp == 0) {
-      write_gates(shared_address(&chunks[stage].gates), gates);
+      write_gates(chunks[stage].gates, gates);
       if (threadIdx.x % 32 == 0) {
         chunks[stage].chunk = chunk;
       }

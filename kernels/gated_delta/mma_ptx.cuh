@@ -19,13 +19,6 @@ __device__ __forceinline__ int recomputed(int x) {
   return y;
 }
 
-// The lane, read here and not earlier: nothing that follows from it takes a register before.
-__device__ __forceinline__ unsigned lane_here() {
-  unsigned lane;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane)::"memory");
-  return lane;
-}
-
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
@@ -118,19 +111,6 @@ __device__ __forceinline__ float2 load_shared_float2(std::uint32_t address) {
   return x;
 }
 
-__device__ __forceinline__ void store_shared_64(std::uint32_t address, std::uint64_t x) {
-  asm volatile("st.shared.b64 [%0], %1;" ::"r"(address), "l"(x) : "memory");
-}
-__device__ __forceinline__ std::uint64_t load_shared_64(std::uint32_t address) {
-  std::uint64_t x;
-  asm volatile("ld.shared.b64 %0, [%1];" : "=l"(x) : "r"(address) : "memory");
-  return x;
-}
-
-__device__ __forceinline__ void store_shared_float2(std::uint32_t address, float2 x) {
-  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(address), "f"(x.x), "f"(x.y) : "memory");
-}
-
 // Stores four 8x8 matrices (sm_90); lane l supplies the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t (&r)[4]) {
 #if __CUDA_ARCH__ >= 900
@@ -139,24 +119,11 @@ __device__ __forceinline__ void store_matrices(std::uint32_t address, const std:
                : "memory");
 #endif
 }
-__device__ __forceinline__ void store_matrices_transposed(std::uint32_t address, const std::uint32_t (&r)[4]) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),
-               "r"(r[1]), "r"(r[2]), "r"(r[3])
-               : "memory");
-#endif
-}
 
 // 16 bytes from global to shared memory; zeros instead where `valid` is false.
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, bool valid) {
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-
-// Waits for this thread's earlier copies.
-__device__ __forceinline__ void wait_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void prefetch_to_l2(const void* from) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }
 
 // mbarriers. The phase of a wait alternates 0, 1, 0, ... from the barrier's initialisation on.

@@ -80,10 +80,10 @@ struct ScanBarriers {
   __device__ std::uint32_t factors_empty(int slot) const {
     return base + static_cast<std::uint32_t>((2 * kStages + 2 + slot) * 8);
   }
-  // `producers` arrivals fill a stage and `consumers` free it; `readers` warps read the factors, which 4 warps write.
-  __device__ void init(int producers, int consumers, int readers) const {
+  // `consumers` warps read the tiles, `readers` of them the factors, which 4 warps write.
+  __device__ void init(int consumers, int readers) const {
     for (int i = 0; i < kStages; ++i) {
-      barrier_init(full(i), producers);
+      barrier_init(full(i), kProducerThreads + 32);  // copies of every producer thread, gates of one warp
       barrier_init(empty(i), consumers);
     }
     for (int i = 0; i < 2; ++i) {
@@ -142,15 +142,20 @@ __device__ __forceinline__ void store_lower(std::uint32_t tile, int row, int n, 
 template <int kColumns>
 __device__ __forceinline__ void read_state(float (&s)[kColumns / 8][4], const float* from, int warp) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  const auto* low = reinterpret_cast<const float2*>(from) + ((warp * 16 + (lane >> 2)) * kColumns / 2 + (lane & 3));
+  const int row = warp * 16 + (lane >> 2);
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
-    const float2 x = from == nullptr ? float2{} : low[n * 4];
-    const float2 y = from == nullptr ? float2{} : low[n * 4 + 4 * kColumns];
-    s[n][0] = x.x;
-    s[n][1] = x.y;
-    s[n][2] = y.x;
-    s[n][3] = y.y;
+    const int column = n * 8 + (lane & 3) * 2;
+    float2 low{};
+    float2 high{};
+    if (from != nullptr) {
+      low = *reinterpret_cast<const float2*>(from + row * kColumns + column);
+      high = *reinterpret_cast<const float2*>(from + (row + 8) * kColumns + column);
+    }
+    s[n][0] = low.x;
+    s[n][1] = low.y;
+    s[n][2] = high.x;
+    s[n][3] = high.y;
   }
 }
 // Rows first_row... (16 of the warp) of the unit matrix.
@@ -169,18 +174,19 @@ __device__ __forceinline__ void unit_rows(float (&s)[kColumns / 8][4], int first
 template <int kColumns>
 __device__ __forceinline__ void write_state(const float (&s)[kColumns / 8][4], float* to, int warp) {
   const int lane = static_cast<int>(threadIdx.x % 32);
-  auto* low = reinterpret_cast<float2*>(to) + ((warp * 16 + (lane >> 2)) * kColumns / 2 + (lane & 3));
+  const int row = warp * 16 + (lane >> 2);
 #pragma unroll
   for (int n = 0; n < kColumns / 8; ++n) {
-    low[n * 4] = make_float2(s[n][0], s[n][1]);
-    low[n * 4 + 4 * kColumns] = make_float2(s[n][2], s[n][3]);
+    const int column = n * 8 + (lane & 3) * 2;
+    *reinterpret_cast<float2*>(to + row * kColumns + column) = make_float2(s[n][0], s[n][1]);
+    *reinterpret_cast<float2*>(to + (row + 8) * kColumns + column) = make_float2(s[n][2], s[n][3]);
   }
 }
 
-// Writes 16 rows of A operands (bf16, kColumns wide, one warp) to rows of global memory `row_bytes` apart, 16 bytes at
-// a time. `staging`: 16 rows of kColumns * 2 bytes of this warp.
+// Writes 16 rows of A operands (bf16, kColumns wide, one warp) to rows of global memory, 16 bytes at a time. `staging`:
+// 16 rows of kColumns * 2 bytes of this warp.
 template <int kColumns>
-__device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kColumns / 16][4], char* to, int row_bytes,
+__device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kColumns / 16][4], void* to,
                                                    std::uint32_t staging) {
   constexpr int kPieces = kColumns / 8;
   const int lane = static_cast<int>(threadIdx.x % 32);
@@ -200,50 +206,50 @@ __device__ __forceinline__ void write_operand_rows(const std::uint32_t (&a)[kCol
   for (int i = lane; i < 16 * kPieces; i += 32) {
     const int row = i / kPieces;
     const int piece = i % kPieces;
-    *reinterpret_cast<uint4*>(to + row * row_bytes + piece * 16) = load_shared_16(at(row, piece));
+    static_cast<uint4*>(to)[i] = load_shared_16(at(row, piece));
   }
   __syncwarp();
 }
 
-// Addresses of a warp's 16 columns of a tile whose rows are tokens: lane l's for ldmatrix and stmatrix of the four 8x8
-// matrices of tokens 16j..., as they transpose blocks 2j and 2j + 1 of accumulators; j is 16 * 128 bytes further on.
-__device__ __forceinline__ std::uint32_t warp_columns(std::uint32_t tile, int warp, int lane) {
-  return tile_address(tile, 8 * (lane >> 4) + (lane & 7), warp * 2 + ((lane >> 3) & 1));
-}
-
 // Writes the transpose of a warp's accumulators: columns are the chunk's tokens, the 16 rows are 16 consecutive columns
-// of `to`, whose rows are tokens. Rows from `rows` on are left out. It goes through the warp's columns of `tile`.
+// of `to`, whose rows are tokens. Rows from `rows` on are left out. `staging`: 64 x 32 bytes of this warp.
 template <bool kStoreMatrix>
-__device__ __forceinline__ void write_transposed(const float (&acc)[8][4], char* to, std::int64_t row_stride, int rows,
-                                                 std::uint32_t tile, int warp) {
-  const int lane = recomputed(static_cast<int>(threadIdx.x % 32));
-  const auto columns = warp_columns(tile, warp, lane);
+__device__ __forceinline__ void write_transposed(const float (&acc)[8][4], void* to, std::int64_t row_stride, int rows,
+                                                 std::uint32_t staging) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const auto at = [&](int token, int piece) {
+    return staging + static_cast<std::uint32_t>(token * 32 + ((piece ^ ((token >> 2) & 1)) << 4));
+  };
 #pragma unroll
   for (int n = 0; n < 8; n += 2) {
     const std::uint32_t r[4] = {pack_bf16(acc[n][0], acc[n][1]), pack_bf16(acc[n][2], acc[n][3]),
                                 pack_bf16(acc[n + 1][0], acc[n + 1][1]), pack_bf16(acc[n + 1][2], acc[n + 1][3])};
     if constexpr (kStoreMatrix) {
-      store_matrices_transposed(columns + static_cast<std::uint32_t>(n * 8 * 128), r);
+#if __CUDA_ARCH__ >= 900
+      const auto address = at(8 * (n + (lane >> 4)) + (lane & 7), (lane >> 3) & 1);
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),
+                   "r"(r[1]), "r"(r[2]), "r"(r[3])
+                   : "memory");
+#endif
     } else {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const auto at = tile_address(tile, 8 * (n + (i >> 1)) + (lane >> 2), warp * 2 + (i & 1));
-        store_shared(at + static_cast<std::uint32_t>((lane & 3) * 4), transpose_matrix(r[i]));
+        store_shared(at(8 * (n + (i >> 1)) + (lane >> 2), i & 1) + static_cast<std::uint32_t>((lane & 3) * 4),
+                     transpose_matrix(r[i]));
       }
     }
   }
   __syncwarp();
-  // Lane pairs take 32 bytes of a token each; the tokens of eight lanes differ by 2, so that no bank is read twice.
-  const int token = (lane >> 4) * 8 + ((lane >> 1) & 3) * 2 + ((lane >> 3) & 1);
-  const auto from = tile_address(tile, token, warp * 2 + (lane & 1));
-  to += (token * row_stride + (lane & 1) * 8) * 2;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    if (i * 16 + token < rows) {
-      *reinterpret_cast<uint4*>(to + i * 16 * row_stride * 2) =
-          load_shared_16(from + static_cast<std::uint32_t>(i * 16 * 128));
+    const int token = i * 16 + (lane >> 1);
+    const int piece = lane & 1;
+    if (token < rows) {
+      *reinterpret_cast<uint4*>(static_cast<char*>(to) + (token * row_stride + piece * 8) * 2) =
+          load_shared_16(at(token, piece));
     }
   }
+  __syncwarp();
 }
 
 }  // namespace hydra::kernels

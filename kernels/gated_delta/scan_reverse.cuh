@@ -6,7 +6,6 @@
 // Warpgroups as in the forward scan.
 
 #include "kernels/gated_delta/chunk_factors.cuh"
-#include "kernels/gated_delta/segment_reach.cuh"
 #include "kernels/gated_delta/tensor_core.cuh"
 
 namespace hydra::kernels {
@@ -20,7 +19,9 @@ struct ScanReverseShared {
   static constexpr int kFactor = 2 * kTileBytes;  // R, P
   static constexpr int kFactors = kStages * kStage;
   static constexpr int kStaging = kFactors + 2 * kFactor;
-  static constexpr int kStagingWarp = kMode == ReverseMode::summary ? 0 : 16 * kSize * 2;
+  static constexpr int kStagingWarp = kMode == ReverseMode::summary ? 0
+                                      : 16 * kSize * 2 > 64 * 32    ? 16 * kSize * 2
+                                                                    : 64 * 32;
   static constexpr int kGates = kStaging + kGroups * 4 * kStagingWarp;
   static constexpr int kBarriers = kGates + kStages * static_cast<int>(sizeof(ChunkGates));
   static constexpr int kBytes = kBarriers + 16 * 8 + 1024;
@@ -39,16 +40,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
     return;
   }
   const auto& range = segment.sequence;
-  const auto heads = static_cast<std::int64_t>(p.in.shape.heads);
-  int chunks = segment.chunks;
-  if constexpr (!kGradients) {  // from where on the start's gradient feels nothing
-    const int first = segment.first_chunk * kGatedDeltaChunk;
-    const int left = range.length - first;
-    const int rows = left < chunks * kGatedDeltaChunk ? left : chunks * kGatedDeltaChunk;
-    const int reach = rows_within_reach<Shared::kThreads>(p.in.g + (range.first_row + first) * heads + head, heads,
-                                                          rows, reinterpret_cast<float*>(memory));
-    chunks = (reach + kGatedDeltaChunk - 1) / kGatedDeltaChunk;
-  }
+  const int chunks = segment.chunks;
   const int last_chunk = segment.first_chunk + chunks - 1;
   const int key_head = head / (p.in.shape.heads / p.in.shape.key_heads);
   const int first_value = static_cast<int>(blockIdx.y) * kGroups * 64;
@@ -67,10 +59,11 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
   };
   const ScanBarriers<kStages> barriers{base + Shared::kBarriers};
   if (threadIdx.x == 0) {
-    barriers.init(kProducerThreads + 32, (kGroups + 1) * 4, kGroups * 4);  // copies of all its threads, gates of a warp
+    barriers.init((kGroups + 1) * 4, kGroups * 4);
   }
   clear_tiles(base + Shared::kFactors, 2 * Shared::kFactor, Shared::kThreads);  // above the diagonal they stay zero
   __syncthreads();
+  const auto heads = static_cast<std::int64_t>(p.in.shape.heads);
 
   // Loads the i-th chunk from the end once its stage is free.
   const auto load_chunk = [&](int i) {
@@ -91,7 +84,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
                              p.d_output.row_stride, rows, thread);
     barrier_arrive_after_copies(barriers.full(stage));
     if (warp == 0) {
-      write_gates(gates_of(stage), gates);
+      write_gates(*reinterpret_cast<ChunkGates*>(memory + (gates_of(stage) - shared_address(memory))), gates);
       barrier_arrive(barriers.full(stage));
     }
   };
@@ -105,10 +98,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
     // Rows of a state [.., H, V, K] of this warpgroup.
     const auto state_rows = [&](std::int64_t i) { return (i * heads + head) * state_size + value * kSize; };
     const bool at_end = segment.index + 1 == segment.count;
-    const float* from = chunks < segment.chunks ? nullptr
-                        : at_end                ? p.d_final_state
-                        : kGradients            ? p.segments.states
-                                                : nullptr;
+    const float* from = at_end ? p.d_final_state : kGradients ? p.segments.states : nullptr;
     float ds[kSize / 8][4];
     read_state<kSize>(ds, from == nullptr ? nullptr : from + state_rows(at_end ? segment.sequence_index : segment_slot),
                       warp);
@@ -144,7 +134,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       if constexpr (kGradients) {
         auto* to = static_cast<char*>(p.d_states) +
                    (((range.first_slot + c) * heads + head) * kSize + value + warp * 16) * kSize * 2;
-        write_operand_rows<kSize>(operand, to, kSize * 2, staging);
+        write_operand_rows<kSize>(operand, to, staging);
       }
       // The part of dS that does not wait for the chain: gamma_C dS' + (scale gamma dO)^T Q.
       const float decay = load_shared_float(gates + static_cast<std::uint32_t>(offsetof(ChunkGates, gamma)) + 63 * 4);
@@ -227,7 +217,7 @@ __device__ void scan_reverse(const ScanReverseParams& p, char* memory) {
       if constexpr (kGradients) {
         auto* to = static_cast<char*>(p.dv.data) +
                    ((range.first_row + c * 64) * p.dv.row_stride + head * p.dv.head_stride + value + warp * 16) * 2;
-        write_transposed<kWgmma>(du, to, p.dv.row_stride, range.length - c * 64, o_tile, warp);
+        write_transposed<kWgmma>(du, to, p.dv.row_stride, range.length - c * 64, staging);
       }
       wait_products<kWgmma, 0>();
       pin(ds);
